@@ -1,0 +1,57 @@
+"""Importing unflip is light, and every public name is there."""
+
+import subprocess
+import sys
+
+import pytest
+
+import unflip
+
+HEAVY = {"torch", "dask", "distributed", "matplotlib", "jinja2"}
+
+
+def loaded_after(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter holds after running the code."""
+    report = "; import sys; print(*{name.split('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_importing_unflip_imports_nothing_heavy():
+    assert not loaded_after("import unflip") & (HEAVY | {"pandas", "sklearn", "scipy", "numpy"})
+
+
+@pytest.mark.parametrize("module", ["core", "noise", "transition", "linear", "metrics", "cli"])
+def test_the_linear_path_imports_nothing_heavy(module):
+    assert not loaded_after(f"import unflip.{module}") & HEAVY
+
+
+@pytest.mark.parametrize("name", unflip.__all__)
+def test_public_name_resolves(name):
+    assert getattr(unflip, name) is not None
+    assert name in dir(unflip)
+
+
+def test_public_names_are_those_of_their_modules():
+    from unflip.noise import symmetric
+
+    assert unflip.symmetric is symmetric
+    assert unflip.noise.symmetric is symmetric
+
+
+def test_submodule_is_there_without_importing_it():
+    assert "sklearn" in loaded_after("import unflip; unflip.linear.MCLDCEClassifier")
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match="module 'unflip' has no attribute 'symetric'"):
+        _ = unflip.symetric
+
+
+def test_a_broken_torchvision_does_no_harm(tmp_path):
+    broken = tmp_path / "torchvision" / "__init__.py"
+    broken.parent.mkdir()
+    broken.write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    first_on_the_path = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
+    loaded_after(first_on_the_path + "import unflip; [getattr(unflip, name) for name in unflip.__all__]")

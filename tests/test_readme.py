@@ -1,0 +1,40 @@
+"""The Python blocks of README.md run, in order, in one namespace; those with >>> print what they say."""
+
+import doctest
+import re
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCK = re.compile(r"^```(?:python|pycon)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def python_blocks(text: str) -> list[tuple[int, str]]:
+    """Each block of Python code with the number of lines before it."""
+    return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
+
+
+def run_blocks(path: Path) -> int:
+    """Run the blocks of a Markdown file; return how many there were."""
+    namespace: dict = {"__name__": "__main__"}
+    blocks = python_blocks(path.read_text(encoding="utf-8"))
+    for lines_before, code in blocks:
+        if code.lstrip().startswith(">>>"):
+            check_session(code, namespace, path, lines_before)
+        else:
+            # The leading newlines make line numbers in a traceback those of the file.
+            exec(compile("\n" * lines_before + code, str(path), "exec"), namespace)
+    return len(blocks)
+
+
+def check_session(code: str, namespace: dict, path: Path, lines_before: int) -> None:
+    test = doctest.DocTestParser().get_doctest(code, {}, path.name, str(path), lines_before)
+    test.globs = namespace  # not a copy: later blocks see what this one defines
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE, verbose=False)
+    runner.run(test, out=report.append, clear_globs=False)
+    assert runner.failures == 0, "".join(report)
+
+
+def test_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what a block writes stays out of the repository
+    assert run_blocks(README) > 0, "README.md has no ```python block"
