@@ -1,0 +1,142 @@
+"""The conventions of the package, each checked at one door."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+
+CONVENTION = "T[i, j] = P(noisy = j | clean = i), so every row sums to one"
+LARGEST_CONDITION = 1e8  # beyond it T^-1 multiplies rounding errors and sampling noise into nonsense
+
+
+def check_transition(transition: ArrayLike, n_classes: int | None = None, *, invertible: bool = True) -> FloatArray:
+    """Return the transition matrix as float64, shape (n_classes, n_classes), or say what is wrong with it.
+
+    Parameters
+    ----------
+    transition : array-like of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i).
+    n_classes : int, default=None
+        The expected size; None takes the matrix's own.
+    invertible : bool, default=True
+        Refuse a matrix that cannot be inverted: it has destroyed the label, nothing can be corrected with it.
+    """
+    try:
+        T = np.array(transition, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"transition must be a matrix of numbers with {CONVENTION}; got {transition!r}") from error
+    if T.ndim != 2 or T.shape[0] != T.shape[1]:
+        raise ValueError(f"transition must be a square matrix, one row and one column per class; got shape {T.shape}")
+    if n_classes is not None and len(T) != n_classes:
+        raise ValueError(
+            f"transition is {len(T)} x {len(T)} but there are {n_classes} classes: give one row and one column per "
+            "class, or name all classes with classes=[...] if the noise emptied one"
+        )
+    if len(T) < 2:
+        raise ValueError("transition must have at least two classes; got a 1 x 1 matrix")
+    if not np.isfinite(T).all():
+        raise ValueError("transition has NaN or infinite entries; every entry must be a probability")
+    if T.min() < 0:
+        i, j = np.unravel_index(T.argmin(), T.shape)
+        raise ValueError(f"transition has a negative entry, T[{i}, {j}] = {T[i, j]:g}; {CONVENTION}")
+    row_sums = T.sum(axis=1)
+    if not np.allclose(row_sums, 1, atol=1e-6):
+        if np.allclose(T.sum(axis=0), 1, atol=1e-6):
+            raise ValueError(f"your matrix looks column-stochastic; transpose it. Here {CONVENTION}")
+        worst = int(np.abs(row_sums - 1).argmax())
+        raise ValueError(
+            f"row {worst} of transition sums to {row_sums[worst]:g}, not to one; {CONVENTION}. "
+            "Counts become such a matrix by T / T.sum(axis=1, keepdims=True)"
+        )
+    if invertible and np.linalg.cond(T) > LARGEST_CONDITION:
+        raise ValueError(
+            f"transition is singular (condition number {np.linalg.cond(T):.2g}): two classes flip alike, so the clean "
+            "label cannot be recovered. Merge those classes, or lower the noise rate (symmetric noise must stay "
+            "below (n_classes - 1) / n_classes)"
+        )
+    return T
+
+
+def check_labels(y: ArrayLike, classes: ArrayLike | None = None) -> tuple[NDArray[Any], IntArray]:
+    """Return the sorted classes and the code of each label, ``classes[codes] == y``.
+
+    Labels may be any values of one kind that can be ordered. ``classes`` names them all where the noise (or a fold)
+    has emptied one; the rows of T follow its order, therefore it must be sorted as scikit-learn sorts ``classes_``.
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y must be one label per sample, shape (n_samples,); got shape {labels.shape}")
+    if len(labels) == 0:
+        raise ValueError("y is empty; at least one label is needed")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError(f"y has {int(np.isnan(labels).sum())} missing labels (NaN); drop those samples")
+    try:
+        known = np.unique(labels) if classes is None else check_classes(classes)
+        codes = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+        outside = known[codes] != labels
+        if np.any(outside):
+            strangers = np.unique(labels[outside])
+            raise ValueError(
+                f"y has labels outside classes: {strangers[:5].tolist()}; classes are {known[:10].tolist()}. "
+                "Add them to classes, or drop those samples"
+            )
+    except TypeError as error:
+        raise ValueError(
+            f"labels must be of one kind that can be ordered (all numbers or all strings): {error}"
+        ) from error
+    if len(known) < 2:
+        raise ValueError(
+            f"y has one class only, {known[0]!r}; a classifier needs at least two classes. "
+            "If the others are merely absent here, name all of them with classes=[...]"
+        )
+    return known, codes.astype(np.intp, copy=False)
+
+
+def check_classes(classes: ArrayLike) -> NDArray[Any]:
+    """Return the classes as a sorted array without repeats, or say how to mend them."""
+    known = np.asarray(classes)
+    if known.ndim != 1 or len(known) == 0:
+        raise ValueError(f"classes must be a list of all class labels; got {classes!r}")
+    ordered = np.unique(known)
+    if len(ordered) != len(known) or np.any(ordered != known):
+        raise ValueError(
+            f"classes must be sorted and without repeats, {ordered[:10].tolist()}; got {known[:10].tolist()}. The rows "
+            "and columns of transition follow this order: reorder them alike"
+        )
+    return ordered
+
+
+def check_codes(y: ArrayLike, n_classes: int) -> IntArray:
+    """Return ``y`` as class codes 0 .. n_classes - 1, the form that the core functions take."""
+    codes = np.asarray(y)
+    if codes.ndim != 1 or (codes.dtype.kind not in "iu" and len(codes)):
+        raise ValueError(f"y must be class codes, integers of shape (n_samples,); got {codes.dtype} {codes.shape}")
+    if len(codes) and not 0 <= codes.min() <= codes.max() < n_classes:
+        raise ValueError(
+            f"class codes must lie in 0 .. {n_classes - 1}; got {codes.min()} .. {codes.max()}. "
+            "np.unique(y, return_inverse=True) turns labels into codes"
+        )
+    return codes.astype(np.intp, copy=False)
+
+
+def check_prior(prior: ArrayLike, n_classes: int) -> FloatArray:
+    """Return class probabilities as float64, shape (n_classes,), summing to one."""
+    pi = np.asarray(prior, dtype=np.float64)
+    if pi.shape != (n_classes,):
+        raise ValueError(f"prior must have one probability per class, shape ({n_classes},); got shape {pi.shape}")
+    if not np.isfinite(pi).all() or pi.min() < 0 or not np.isclose(pi.sum(), 1, atol=1e-6):
+        raise ValueError(
+            f"prior must be probabilities that sum to one; got {pi.tolist()}. Counts become such by n / n.sum()"
+        )
+    return pi
+
+
+def check_same_length(**arrays: Any) -> None:
+    """Refuse arrays of different lengths, by their names."""
+    lengths = {name: len(array) for name, array in arrays.items() if array is not None}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+        raise ValueError(f"one entry per sample is needed, but lengths differ: {said}")
