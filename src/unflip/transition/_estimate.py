@@ -1,0 +1,66 @@
+"""T in one call."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from unflip._validation import FloatArray, check_transition
+from unflip.transition.anchor_points import AnchorPoints
+from unflip.transition.dual_t import DualT
+from unflip.transition.volmin import VolMin
+
+METHODS: dict[str, Any] = {"volmin": VolMin, "anchor": AnchorPoints, "dual-t": DualT}
+
+
+def estimate_transition(
+    X: Any,
+    y: ArrayLike,
+    method: Any = "volmin",
+    *,
+    classes: ArrayLike | None = None,
+    random_state: Any = None,
+    **params: Any,
+) -> FloatArray:
+    """Return T[i, j] = P(noisy = j | clean = i), shape (n_classes, n_classes), estimated from noisy labels alone.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+        Noisy labels of any kind.
+    method : {"volmin", "anchor", "dual-t"} or estimator, default="volmin"
+        :class:`VolMin`, :class:`AnchorPoints`, :class:`DualT`; or any estimator with ``fit(X, y)`` and
+        ``transition_``, which is cloned.
+    classes : array-like of shape (n_classes,), default=None
+        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+    random_state : int, RandomState instance or None, default=None
+    **params
+        Further parameters of the estimator.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from unflip.noise import corrupt, symmetric
+    >>> X, y = make_blobs(3000, centers=3, random_state=1)
+    >>> estimate_transition(X, corrupt(y, symmetric(3, 0.4), random_state=0)).round(1)
+    array([[0.6, 0.2, 0.2],
+           [0.2, 0.6, 0.2],
+           [0.2, 0.2, 0.6]])
+    """
+    if isinstance(method, str) and method in METHODS:
+        estimator = METHODS[method]()
+    elif hasattr(method, "fit") and not isinstance(method, type):
+        estimator = clone(method)
+    else:
+        raise ValueError(
+            f"method must be one of {', '.join(map(repr, METHODS))}, or an estimator with fit and transition_; "
+            f"got {method!r}"
+        )
+    given = {"classes": classes, "random_state": random_state}
+    takes = estimator.get_params(deep=False)
+    params |= {name: value for name, value in given.items() if value is not None and name in takes}
+    estimator.set_params(**params).fit(X, y)
+    if not hasattr(estimator, "transition_"):
+        raise ValueError(f"method must be an estimator with transition_ after fit; {method!r} has none")
+    return check_transition(estimator.transition_)

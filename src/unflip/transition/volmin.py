@@ -1,0 +1,258 @@
+"""T by minimum volume, for a linear model: VolMinNet's objective solved without a network."""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, softmax
+from sklearn.exceptions import ConvergenceWarning
+
+from unflip._estimator import LinearScoresClassifier, check_training_data
+from unflip._validation import FloatArray
+from unflip.transition._conditioning import well_conditioned
+from unflip.transition._crossfit_logistic import cross_fit
+from unflip.transition._forward_logistic import Problem, label_loss, logits, prepare
+
+LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients a parameter
+FLOOR = 1e-6  # added to the squared singular values of T in the volume
+
+
+class VolMin(LinearScoresClassifier):
+    """Estimate T, and a clean classifier with it, by the transition matrix of minimum volume (linear VolMinNet).
+
+    A multinomial logistic model of the clean class, followed by T, must explain the noisy labels. Among the matrices
+    that do so the one of least volume is wanted, which is the true one where the clean classes are spread well enough
+    (Li et al. 2021)::
+
+        min  (1/n) sum_i w_i (-log (softmax(W x_i + b) T)[y_i])  +  volume log|det T|  +  (alpha d / 2n) |W|^2
+
+        A = I + sigmoid(V) * (1 - I),    T = A / row sums        the diagonal is the largest entry of its row
+
+    Parameters
+    ----------
+    volume : float, default=1e-3
+        Weight of log|det T|.
+    alpha : float, default=0.004
+        Penalty on W, for the d features scaled to unit variance. ``alpha * d`` is 1 / C of scikit-learn's
+        ``LogisticRegression``: the logits may vary alike whatever the number of features.
+    rounds : int, default=5
+        Largest number of rounds of cross-fitting that refine T after the minimum volume; 0 is none.
+    max_iter : int, default=1000
+        Largest number of L-BFGS iterations.
+    tol : float or None, default=None
+        The solver stops when no entry of the gradient is larger. None is 1e-10 for small data, solved in float64,
+        and 1e-4 for data with n_samples x n_features x n_classes beyond a million, solved in float32.
+    classes : array-like of shape (n_classes,), default=None
+        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+    random_state : int, RandomState instance or None, default=None
+        Not used, the fit is deterministic; here so that all estimators of T take it.
+
+    Attributes
+    ----------
+    transition_ : ndarray of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i).
+    classes_ : ndarray of shape (n_classes,)
+    class_prior_ : ndarray of shape (n_classes,)
+        The clean class prior: the mean of ``predict_proba`` over the training data.
+    coef_ : ndarray of shape (n_classes, n_features)
+        Of the clean class, for the features as given.
+    intercept_ : ndarray of shape (n_classes,)
+    n_iter_ : int
+    loss_ : float
+        The objective at the solution.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Notes
+    -----
+    *Start and pseudo-counts.* V starts at -log(n_classes), that is T_0 = I/2 + 1/(2 n_classes). Each row of T also
+    gets one pseudo-sample with the labels of T_0, ``-(1/n) sum_ij T_0[i, j] log T[i, j]``: it decides where there are
+    no data, keeps zeros of T from running to minus infinity in V, and vanishes as n grows.
+
+    *Volume.* log|det T| falls without bound near singular matrices, therefore it is taken as
+    ``log det(T T' + 1e-6 I) / 2``, which differs from it only there. A result whose condition number is above 100 is
+    mixed with the identity until it is not.
+
+    *Solver.* Full-batch L-BFGS with analytic gradients: weights equal repetition and the result is the same in every
+    run. W is solved in coordinates in which the covariance of X is the identity (up to 1,024 features), V in steps of
+    sqrt(n_classes). On 15,000 rows of MNIST pixels with pairflip 0.4 the first takes 121 iterations in place of 177; on
+    the CIFAR-10 features, which are uncorrelated, it changes nothing. The large float32 problems stop at tol before
+    the optimum; on the CIFAR-10 features 30 more iterations moved the error of T by 0.002 or less.
+
+    *Cross-fitting.* A model with many features memorises noisy labels, explains them without T, and T comes out too
+    near to the identity. So the T of minimum volume is only the start: the data are split in five folds (two if they
+    are large), each gets its logits from a logistic model that did not see it, and T, together with one temperature of
+    those logits, is fitted to the noisy labels by EM; then the models are fitted anew through the new T. On 1,078
+    digits with pairflip 0.4 this takes the error of T from 0.41 to 0.09, on the first 5,000 CIFAR-10 features from 0.55
+    to 0.08; on all 50,000 it changes little at pairflip 0.4 (0.018 to 0.021) and symmetric 0.2 (0.029 to 0.040), and
+    mends pairflip 0.45 (0.091 to 0.020). It is left out with fewer than 20 different rows per class. The folds follow
+    from the values of the rows, not from their order.
+
+    *Defaults.* On 320 features of CIFAR-10 (50,000 rows) ten times the default alpha pulls T towards the identity, for
+    the model cannot be sure of the clean class, and a quarter of it makes the model too sure, so T takes its errors
+    for noise. volume = 5e-3 raises the error of T on pairflip 0.4 from 0.02 to 0.06; below 1e-3 it trades a smaller
+    error there (0.01) for a larger one on symmetric 0.6 (0.065).
+
+    References
+    ----------
+    Li et al., Provably End-to-end Label-noise Learning without Anchor Points, ICML 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from unflip.noise import corrupt, pairflip
+    >>> X, y = make_blobs(3000, centers=3, random_state=0)
+    >>> VolMin().fit(X, corrupt(y, pairflip(3, 0.3), random_state=0)).transition_.round(1) + 0.0
+    array([[0.7, 0.3, 0. ], [0. , 0.7, 0.3], [0.3, 0. , 0.7]])
+    """
+
+    def __init__(
+        self,
+        *,
+        volume: float = 1e-3,
+        alpha: float = 0.004,
+        rounds: int = 5,
+        max_iter: int = 1000,
+        tol: float | None = None,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.volume = volume
+        self.alpha = alpha
+        self.rounds = rounds
+        self.max_iter = max_iter
+        self.tol = tol
+        self.classes = classes
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to noisy labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Noisy labels of any kind.
+        sample_weight : array-like of shape (n_samples,), default=None
+        """
+        self._check_parameters()
+        X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
+        c, d = len(self.classes_), X.shape[1]
+        problem, mean, scale = prepare(X, codes, weights, c, self.volume, self.alpha * d)
+        tol = self.tol if self.tol is not None else (1e-10 if problem.X.dtype == np.float64 else 1e-4)
+
+        start = np.zeros(d * c + c + c * c)
+        result = minimize(
+            _objective,
+            start,
+            args=(problem,),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20},
+        )
+        if result.nit >= self.max_iter:
+            _warn_not_converged(self.max_iter, float(np.abs(result.jac).max()), tol)
+
+        theta = result.x
+        if problem.X.dtype == np.float64 and len(theta) <= LARGEST_POLISH and result.nit < self.max_iter:
+            theta = _polish(theta, problem)
+
+        W, b, V = _unpack(theta, problem)
+        T = _transition(V)[0]
+        refined = cross_fit(problem, X, T, self.rounds) if self.rounds else None
+        if refined is not None:
+            T, W, b = refined
+        self.transition_ = well_conditioned(T)
+        proba = softmax(logits(W, b, problem), axis=0)
+        self.class_prior_ = proba.astype(np.float64) @ problem.weights
+        self.class_prior_ /= self.class_prior_.sum()
+        self.coef_ = W / scale
+        self.intercept_ = b - self.coef_ @ mean
+        self.n_iter_ = max(int(result.nit), 1)
+        self.loss_ = float(result.fun)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return P(clean = k | x), shape (n_samples, n_classes)."""
+        proba: NDArray[Any] = softmax(self._scores(X), axis=1)
+        return proba
+
+    def _check_parameters(self) -> None:
+        for name in ("volume", "alpha", "tol"):
+            value: Any = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf) and not (name == "tol" and value is None):
+                raise ValueError(f"{name} must be a number >= 0; got {value!r}")
+        if not (isinstance(self.rounds, Integral) and self.rounds >= 0):
+            raise ValueError(f"rounds must be a whole number >= 0; got {self.rounds!r}")
+        if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
+            raise ValueError(f"max_iter must be a whole number >= 1; got {self.max_iter!r}")
+
+
+def _warn_not_converged(max_iter: int, gradient: float, tol: float) -> None:
+    warnings.warn(
+        f"VolMin stopped after max_iter={max_iter} iterations with a gradient of {gradient:.1e} (tol={tol:.1e}); "
+        "T is usually good by then. Raise max_iter or tol, or alpha if the classes are separable",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+def _unpack(theta: FloatArray, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return W (c, d), b (c,) and V (c, c)."""
+    c, d = len(problem.slices), problem.X.shape[1]
+    U, b, v = np.split(theta, [c * d, c * d + c])
+    U = U.reshape(c, d)
+    W = U if problem.whitening is None else U @ problem.whitening
+    return W, b, -np.log(c) + np.sqrt(c) * v.reshape(c, c)
+
+
+def _transition(V: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return T, sigmoid(V) and the row sums of A = I + sigmoid(V) * (1 - I), with T = A / row sums."""
+    s = np.maximum(expit(V), 1e-12)
+    A = s.copy()
+    np.fill_diagonal(A, 1)
+    sums = A.sum(axis=1, keepdims=True)
+    return A / sums, s, sums
+
+
+def _polish(theta: FloatArray, problem: Problem, steps: int = 4) -> FloatArray:
+    """Return theta after Newton steps, with the Hessian by central differences of the gradient.
+
+    A line search on values stops where they differ by rounding, that is at about 1e-8 in theta. Newton steps need the
+    gradient alone and go on to rounding in theta, so that equal problems (rows repeated, rows weighted) give equal T.
+    """
+    _, g = _objective(theta, problem)
+    for _ in range(steps):
+        shifts = 1e-5 * np.eye(len(theta))
+        H = np.stack([_objective(theta + e, problem)[1] - _objective(theta - e, problem)[1] for e in shifts]) / 2e-5
+        # Adding a constant to b, and the diagonal of V, change nothing: lstsq leaves these directions alone.
+        step = np.linalg.lstsq((H + H.T) / 2, g, rcond=1e-9)[0]
+        _, g_next = _objective(theta - step, problem)
+        if not np.abs(g_next).max() < 0.5 * np.abs(g).max():
+            break
+        theta, g = theta - step, g_next
+    return theta
+
+
+def _objective(theta: FloatArray, problem: Problem) -> tuple[float, FloatArray]:
+    """Return the penalised loss and its gradient in theta = (U, b, V)."""
+    c, total, volume = len(problem.slices), problem.total, problem.volume
+    W, b, V = _unpack(theta, problem)
+    T, s, sums = _transition(V)
+    T_0 = _start(c)
+    loss, g_U, g_b, counts = label_loss(W, b, T, problem)
+    inner = T @ T.T + FLOOR * np.eye(c)
+    value = loss + volume * np.linalg.slogdet(inner)[1] / 2 - np.sum(T_0 * np.log(T)) / total
+    g_T = volume * np.linalg.solve(inner, T) - (counts + T_0 / total) / T
+    g_A = (g_T - np.sum(g_T * T, axis=1, keepdims=True)) / sums
+    g_V = np.sqrt(c) * g_A * s * (1 - s)
+    np.fill_diagonal(g_V, 0)  # the diagonal of A is one
+    return float(value), np.concatenate([g_U.ravel(), g_b, g_V.ravel()])
+
+
+def _start(c: int) -> FloatArray:
+    """T_0, where T starts and what its pseudo-samples say."""
+    return np.eye(c) / 2 + 1 / (2 * c)

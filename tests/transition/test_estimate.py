@@ -1,0 +1,33 @@
+"""estimate_transition: one call for every estimator."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+
+from unflip.transition import AnchorPoints, DualT, VolMin, estimate_transition
+
+X, y = load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize(("method", "estimator"), [("volmin", VolMin), ("anchor", AnchorPoints), ("dual-t", DualT)])
+def test_names(method, estimator):
+    np.testing.assert_array_equal(estimate_transition(X, y, method), estimator().fit(X, y).transition_)
+
+
+def test_estimator_object_and_parameters():
+    given = VolMin()
+    T = estimate_transition(X, y, given, alpha=0.1, classes=[0, 1, 2, 3])
+    assert T.shape == (4, 4)
+    assert given.alpha != 0.1, "the estimator given is cloned"
+
+
+@pytest.mark.parametrize("method", ["volmn", VolMin, None])
+def test_unknown_method(method):
+    with pytest.raises(ValueError, match="'volmin', 'anchor', 'dual-t'"):
+        estimate_transition(X, y, method)
+
+
+def test_estimator_without_transition():
+    with pytest.raises(ValueError, match="transition_ after fit"):
+        estimate_transition(X, y, LogisticRegression(max_iter=1000))
