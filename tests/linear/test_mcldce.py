@@ -1,0 +1,362 @@
+"""MCLDCEClassifier: twins, limits, sums, inputs of every kind, and what it reaches on real features."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from unflip.core import ClassSums, corrected_labels, decomposed_risk
+from unflip.linear import MCLDCEClassifier
+from unflip.metrics import clean_scorer
+from unflip.noise import asymmetric, corrupt, pairflip, symmetric
+from unflip.transition import AnchorPoints, VolMin
+
+T3 = pairflip(3, 0.3)
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    X = rng.normal(size=(3, 5))[y] * 2 + rng.normal(1, 1, size=(300, 5))
+    return X, y, corrupt(y, T3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)
+
+
+class TestMathematics:
+    @pytest.mark.parametrize("operator", ["exact", "published"])
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_minimises_the_papers_risk(self, problem, operator, fit_intercept):
+        """The closed form against a numerical minimiser of Eq. (final_loss) plus the penalty."""
+        X, _, noisy = problem
+        model = MCLDCEClassifier(T3, operator=operator, alpha=3.0, fit_intercept=fit_intercept).fit(X, noisy)
+        labels = corrected_labels(T3, model.class_prior_, operator)
+
+        def risk(parameters):
+            W, b = parameters[:15].reshape(5, 3), parameters[15:] * fit_intercept
+            return decomposed_risk(X @ W + b, noisy, labels).total + 3.0 / len(X) * np.sum(W**2)
+
+        best = minimize(risk, np.zeros(18), method="BFGS", options={"gtol": 1e-7}).x
+        np.testing.assert_allclose(model.coef_.T, best[:15].reshape(5, 3), atol=1e-4)
+        np.testing.assert_allclose(model.intercept_, best[15:] * fit_intercept, atol=1e-4)
+
+    def test_closed_form_as_printed(self, problem):
+        """W = (X'X + alpha I)^-1 n mu_noisy M^+, from sums written as loops."""
+        X, _, noisy = problem
+        mu = sum(np.outer(x, np.eye(3)[k]) for x, k in zip(X, noisy, strict=True)) / 300
+        W = np.linalg.solve(X.T @ X + 2 * np.eye(5), 300 * mu @ np.linalg.inv(T3))
+        model = MCLDCEClassifier(T3, alpha=2.0, fit_intercept=False).fit(X, noisy)
+        np.testing.assert_allclose(model.coef_.T, W, atol=1e-10)
+        np.testing.assert_allclose(model.centroid_, mu @ np.linalg.inv(T3), atol=1e-12)
+
+    @pytest.mark.parametrize("operator", ["exact", "published"])
+    def test_identity_gives_ridge(self, problem, operator):
+        X, _, noisy = problem
+        model = MCLDCEClassifier(np.eye(3), operator=operator, alpha=2.0).fit(X, noisy)
+        ridge = Ridge(2.0).fit(X, np.eye(3)[noisy])
+        np.testing.assert_allclose(model.coef_, ridge.coef_, atol=1e-10)
+        np.testing.assert_allclose(model.intercept_, ridge.intercept_, atol=1e-10)
+        np.testing.assert_array_equal(model.predict(X), RidgeClassifier(2.0).fit(X, noisy).predict(X))
+
+    @pytest.mark.parametrize("operator", ["exact", "published"])
+    def test_symmetric_noise_leaves_the_predictions_of_ridge(self, digits, operator):
+        """M^+ = aI + bJ for balanced classes, so the corrected scores are a s + b sum(s): the same argmax."""
+        X, y = digits
+        noisy = corrupt(y, symmetric(10, 0.5), random_state=0)
+        weights = 1 / np.bincount(noisy)[noisy]  # make the noisy classes, hence the clean ones, exactly balanced
+        model = MCLDCEClassifier(symmetric(10, 0.5), operator=operator, alpha=1e-3).fit(X, noisy, weights)
+        ridge = RidgeClassifier(1e-3).fit(X, noisy, weights)
+        assert np.mean(model.predict(X) == ridge.predict(X)) > 0.999
+
+    def test_anti_identity_flips_a_binary_learner(self, problem):
+        X, y, _ = problem
+        rows = y < 2
+        straight = MCLDCEClassifier(np.eye(2)).fit(X[rows], y[rows])
+        flipped = MCLDCEClassifier([[0, 1], [1, 0]]).fit(X[rows], y[rows])
+        np.testing.assert_allclose(flipped.decision_function(X), -straight.decision_function(X), atol=1e-10)
+
+    def test_permuting_classes_permutes_predictions(self, problem):
+        X, _, noisy = problem
+        T, order = asymmetric(3, {0: (1, 0.3), 1: (2, 0.1)}), np.array([2, 0, 1])
+        renamed = np.empty((3, 3))
+        renamed[np.ix_(order, order)] = T
+        a = MCLDCEClassifier(T).fit(X, noisy)
+        b = MCLDCEClassifier(renamed).fit(X, order[noisy])
+        np.testing.assert_array_equal(order[a.predict(X)], b.predict(X))
+
+    def test_probabilities_recover_the_clean_posterior(self):
+        """One-hot features make the linear model exact: P(clean | x) comes back from labels with one-sided noise."""
+        rng = np.random.default_rng(0)
+        P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]])
+        cell = rng.integers(3, size=60_000)
+        y = np.array([rng.choice(3, size=60_000, p=row) for row in P])[cell, np.arange(60_000)]
+        T = asymmetric(3, {0: (2, 0.4), 1: (0, 0.2)})
+        model = MCLDCEClassifier(T).fit(np.eye(3)[cell], corrupt(y, T, random_state=1))
+        np.testing.assert_allclose(model.predict_proba(np.eye(3)), P, atol=0.03)
+
+    @pytest.mark.parametrize("alpha", [0.0, 1e-12])
+    def test_singular_gram_gives_the_least_norm_solution(self, problem, alpha):
+        X, _, noisy = problem
+        doubled = np.hstack([X, X, np.ones((300, 1)), np.zeros((300, 1))])
+        model = MCLDCEClassifier(T3, alpha=alpha).fit(doubled, noisy)
+        plain = MCLDCEClassifier(T3, alpha=0.0).fit(X, noisy)
+        np.testing.assert_allclose(model.decision_function(doubled), plain.decision_function(X), atol=1e-5)
+        np.testing.assert_allclose(model.coef_[:, :5], model.coef_[:, 5:10], atol=1e-5)
+
+
+class TestSums:
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_ten_chunks_equal_one_fit(self, digits, weighted):
+        X, y = digits
+        T = pairflip(10, 0.4)
+        noisy, weights = corrupt(y, T, random_state=0), (np.arange(len(y)) % 3 + 1.0) if weighted else None
+        whole = MCLDCEClassifier(T).fit(X, noisy, weights)
+        parts = MCLDCEClassifier(T)
+        for rows in np.array_split(np.arange(len(y)), 10):
+            parts.partial_fit(X[rows], noisy[rows], np.arange(10), None if weights is None else weights[rows])
+        for name in ("coef_", "intercept_", "centroid_", "class_prior_"):
+            np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-8, rtol=1e-8)
+
+    def test_partial_fit_goes_on_after_fit(self, problem):
+        X, _, noisy = problem
+        on = MCLDCEClassifier(T3).fit(X[:200], noisy[:200]).partial_fit(X[200:], noisy[200:])
+        np.testing.assert_allclose(on.coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_, atol=1e-10)
+
+    def test_partial_fit_takes_sparse_blocks(self, problem):
+        X, _, noisy = problem
+        a = MCLDCEClassifier(T3).partial_fit(sparse.csr_array(X), noisy, [0, 1, 2])
+        np.testing.assert_allclose(a.coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_, atol=1e-10)
+
+    def test_partial_fit_estimates_T_from_the_first_block_alone(self, problem):
+        X, _, noisy = problem
+        model = MCLDCEClassifier(classes=[0, 1, 2]).partial_fit(X[:200], noisy[:200])
+        first = model.transition_
+        np.testing.assert_array_equal(model.partial_fit(X[200:], noisy[200:]).transition_, first)
+        np.testing.assert_allclose(first, VolMin().fit(X[:200], noisy[:200]).transition_)
+
+    def test_another_T_or_alpha_from_the_stored_sums(self, problem):
+        X, _, noisy = problem
+        model = MCLDCEClassifier(T3).fit(X, noisy)
+        X[:] = np.nan  # the data must not be touched again
+        model.set_params(transition=symmetric(3, 0.2), alpha=50.0).fit_sums(model.sums_)
+        rng = np.random.default_rng(0)
+        y = np.arange(300) % 3
+        again = rng.normal(size=(3, 5))[y] * 2 + rng.normal(1, 1, size=(300, 5))
+        expected = MCLDCEClassifier(symmetric(3, 0.2), alpha=50.0).fit(again, noisy)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-12)
+        np.testing.assert_array_equal(model.transition_, symmetric(3, 0.2))
+
+    def test_an_estimated_T_is_used_again(self, problem):
+        X, _, noisy = problem
+        model = MCLDCEClassifier().fit(X, noisy)
+        T = model.transition_
+        model.set_params(alpha=9.0).fit_sums(model.sums_)
+        expected = MCLDCEClassifier(T, alpha=9.0).fit(X, noisy)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-12)
+
+    def test_sums_from_anywhere(self, problem):
+        X, _, noisy = problem
+        sums = ClassSums.of(X[:100], noisy[:100], 3) + ClassSums.of(X[100:], noisy[100:], 3)
+        model = MCLDCEClassifier(T3, classes=["a", "b", "c"]).fit_sums(sums)
+        expected = MCLDCEClassifier(T3).fit(X, noisy)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-10)
+        np.testing.assert_array_equal(model.predict(X), np.array(["a", "b", "c"])[expected.predict(X)])
+
+    def test_memory_beyond_X_does_not_grow_with_n(self):
+        X = np.random.default_rng(0).normal(size=(400_000, 16)).astype(np.float32)
+        y = (X[:, 0] > 0).astype(int)
+        model = MCLDCEClassifier(symmetric(2, 0.1))
+        tracemalloc.start()
+        model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < X.nbytes  # a float64 copy alone would be twice that
+
+
+class TestInputs:
+    @pytest.mark.parametrize("names", [["x", "yy", "z"], [1, 2, 3], [-1, 5, 70], [1.0, 2.0, 3.0]])
+    def test_any_labels(self, problem, names):
+        X, _, noisy = problem
+        names = np.array(names)
+        model = MCLDCEClassifier(T3).fit(X, names[noisy])
+        np.testing.assert_array_equal(model.classes_, names)
+        np.testing.assert_array_equal(model.predict(X), names[MCLDCEClassifier(T3).fit(X, noisy).predict(X)])
+
+    @pytest.mark.parametrize("operator", ["exact", "published"])
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
+    @pytest.mark.parametrize("wide", [False, True], ids=["sums", "ridge"])
+    def test_sparse_equals_dense(self, problem, kind, operator, weighted, wide, monkeypatch):
+        X, _, noisy = problem
+        monkeypatch.setattr("unflip.linear._centroid_ridge.WIDE_SPARSE", 1 if wide else 512)
+        X[np.abs(X) < 0.5] = 0
+        weights = np.arange(300) % 4 if weighted else None
+        dense = MCLDCEClassifier(T3, operator=operator).fit(X, noisy, weights)
+        model = MCLDCEClassifier(T3, operator=operator).fit(kind(X), noisy, weights)
+        assert hasattr(model, "sums_") != wide
+        for name in ("coef_", "intercept_", "centroid_", "class_prior_"):
+            np.testing.assert_allclose(getattr(model, name), getattr(dense, name), atol=1e-6)
+        np.testing.assert_allclose(model.predict_proba(kind(X)), dense.predict_proba(X), atol=1e-6)
+
+    def test_wide_equals_sums(self, problem, monkeypatch):
+        _, _, noisy = problem
+        wide = np.random.default_rng(0).normal(size=(30, 80))
+        expected = MCLDCEClassifier(T3).fit(wide, noisy[:30])
+        monkeypatch.setattr("unflip.linear._centroid_ridge.WIDE", 50)
+        model = MCLDCEClassifier(T3).fit(wide, noisy[:30])
+        assert not hasattr(model, "sums_")
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
+        np.testing.assert_allclose(model.centroid_, expected.centroid_, atol=1e-12)
+        with pytest.raises(ValueError, match="begin with partial_fit"):
+            model.partial_fit(wide, noisy[:30])
+
+    def test_refit_forgets_the_sums_of_other_data(self, problem, monkeypatch):
+        X, _, noisy = problem
+        monkeypatch.setattr("unflip.linear._centroid_ridge.WIDE_SPARSE", 1)
+        model = MCLDCEClassifier(T3).fit(X, noisy).fit(sparse.csr_array(X), noisy)
+        assert not hasattr(model, "sums_")
+
+    def test_float32(self, problem):
+        X, _, noisy = problem
+        a = MCLDCEClassifier(T3).fit(X.astype(np.float32), noisy)
+        assert a.decision_function(X.astype(np.float32)).dtype == np.float32
+        np.testing.assert_allclose(a.coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_, atol=1e-6)
+
+    def test_data_frame(self, problem):
+        X, _, noisy = problem
+        frame = pd.DataFrame(X, columns=list("abcde"))
+        labels = pd.Series(np.array(["p", "q", "r"])[noisy], dtype="category")
+        model = MCLDCEClassifier(T3).fit(frame, labels)
+        np.testing.assert_array_equal(model.feature_names_in_, list("abcde"))
+        assert set(model.predict(frame)) == {"p", "q", "r"}
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(frame.rename(columns={"a": "z"}))
+
+    def test_an_emptied_class(self, problem):
+        X, _, noisy = problem
+        rows = noisy != 1
+        model = MCLDCEClassifier(T3, classes=[0, 1, 2]).fit(X[rows], noisy[rows])
+        assert model.predict_proba(X).shape == (300, 3)
+        assert model.class_prior_.sum() == pytest.approx(1)
+        with pytest.raises(ValueError, match="3 x 3 but there are 2 classes"):
+            MCLDCEClassifier(T3).fit(X[rows], noisy[rows])
+
+    def test_weights_are_repetition(self, problem):
+        X, _, noisy = problem
+        w = np.arange(300) % 3
+        a = MCLDCEClassifier(T3).fit(X, noisy, w)
+        b = MCLDCEClassifier(T3).fit(X.repeat(w, 0), noisy.repeat(w))
+        np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-10)
+
+    def test_transition_from_an_estimator(self, problem):
+        X, _, noisy = problem
+        given = AnchorPoints()
+        model = MCLDCEClassifier(given).fit(X, noisy)
+        assert not hasattr(given, "transition_")  # it was cloned
+        np.testing.assert_array_equal(model.transition_, AnchorPoints().fit(X, noisy).transition_)
+        assert isinstance(model.transition_estimator_, AnchorPoints)
+        assert isinstance(MCLDCEClassifier().fit(X, noisy).transition_estimator_, VolMin)
+        assert MCLDCEClassifier(T3).fit(X, noisy).transition_estimator_ is None
+
+
+class TestScikitLearn:
+    def test_pipeline_grid_search_and_clone(self, digits):
+        X, y = digits
+        T = pairflip(10, 0.3)
+        noisy = corrupt(y, T, random_state=0)
+        pipe = make_pipeline(StandardScaler(), MCLDCEClassifier(T))
+        grid = {"mcldceclassifier__alpha": [1.0, 1e5]}
+        search = GridSearchCV(clone(pipe), grid, scoring=clean_scorer(T), cv=3).fit(X, noisy)
+        assert search.best_params_["mcldceclassifier__alpha"] == 1.0
+        assert search.best_estimator_.score(X, y) > 0.9
+        np.testing.assert_array_equal(clone(pipe).get_params()["mcldceclassifier__transition"], T)
+
+    def test_calibration(self, digits):
+        X, y = digits
+        T = symmetric(10, 0.2)
+        noisy = corrupt(y, T, random_state=0)
+        proba = CalibratedClassifierCV(MCLDCEClassifier(T), cv=3).fit(X, noisy).predict_proba(X)
+        assert np.mean(proba.argmax(axis=1) == y) > 0.9
+
+    def test_same_seed_same_result(self, digits):
+        X, y = digits
+        noisy = corrupt(y, pairflip(10, 0.3), random_state=0)
+        a, b = (MCLDCEClassifier(random_state=0).fit(X, noisy) for _ in range(2))
+        np.testing.assert_array_equal(a.coef_, b.coef_)
+        np.testing.assert_array_equal(a.transition_, b.transition_)
+
+
+BAD = {
+    "singular": ({"transition": symmetric(3, 2 / 3)}, {}, "singular"),
+    "column-stochastic": ({"transition": asymmetric(3, {0: (1, 0.3)}).T}, {}, "transpose it"),
+    "row sums": ({"transition": np.eye(3) * 2}, {}, "sums to 2"),
+    "negative": ({"transition": [[1.1, -0.1, 0], [0, 1, 0], [0, 0, 1]]}, {}, "negative"),
+    "wrong size": ({"transition": np.eye(4)}, {}, "4 x 4 but there are 3 classes"),
+    "NaN": ({}, {"X": np.full((300, 5), np.nan)}, "NaN"),
+    "infinite": ({}, {"X": np.full((300, 5), np.inf)}, "infinity"),
+    "one class": ({"transition": np.eye(2)}, {"y": np.zeros(300)}, "one class"),
+    "labels outside": ({"classes": [0, 1]}, {}, r"outside classes: \[2\]"),
+    "lengths": ({}, {"y": np.arange(5)}, "inconsistent numbers of samples"),
+    "empty": ({}, {"X": np.empty((0, 5)), "y": np.empty(0)}, "0 sample"),
+    "alpha": ({"alpha": -1.0}, {}, "alpha must be"),
+    "operator": ({"operator": "paper"}, {}, "operator must be"),
+    "weights": ({}, {"sample_weight": np.full(300, -1.0)}, "[Nn]egative"),
+}
+
+
+@pytest.mark.parametrize(("parameters", "data", "match"), BAD.values(), ids=BAD)
+def test_bad_input(problem, parameters, data, match):
+    X, _, noisy = problem
+    model = MCLDCEClassifier(**{"transition": T3, **parameters})
+    with pytest.raises(ValueError, match=match):
+        model.fit(**{"X": X, "y": noisy, **data})
+
+
+def test_bad_partial_fit(problem):
+    X, _, noisy = problem
+    with pytest.raises(ValueError, match="first call"):
+        MCLDCEClassifier(T3).partial_fit(X, noisy)
+    model = MCLDCEClassifier(T3).partial_fit(X, noisy, [0, 1, 2])
+    with pytest.raises(ValueError, match="classes are"):
+        model.partial_fit(X, noisy, [0, 1, 2, 3])
+    with pytest.raises(ValueError, match="outside classes"):
+        model.partial_fit(X, noisy + 1)
+
+
+def test_bad_sums(problem):
+    X, _, noisy = problem
+    sums = ClassSums.of(X, noisy, 3)
+    with pytest.raises(ValueError, match="no samples to estimate T"):
+        MCLDCEClassifier().fit_sums(sums)
+    with pytest.raises(ValueError, match="3 classes, but"):
+        MCLDCEClassifier(T3, classes=[0, 1]).fit_sums(sums)
+
+
+@pytest.mark.parametrize(
+    ("T", "least"),
+    [(pairflip(10, 0.4), 0.835), (symmetric(10, 0.6), 0.823), (symmetric(10, 0.2), 0.843)],
+    ids=["pair 40", "sym 60", "sym 20"],
+)
+def test_reaches_nearly_the_clean_accuracy_on_real_features(features, T, least):
+    """50,000 noisy labels, T estimated from them; ridge on the clean labels gives 84.9 %."""
+    X, y, X_test, y_test = features
+    noisy = corrupt(y, T, random_state=0)
+    model = MCLDCEClassifier().fit(X, noisy)
+    assert model.score(X_test, y_test) >= least
+    if T[0, 1] == 0.4:  # the paper's operator is there for fidelity
+        published = MCLDCEClassifier(model.transition_, operator="published").fit_sums(model.sums_)
+        assert published.score(X_test, y_test) < 0.79

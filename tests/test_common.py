@@ -1,0 +1,109 @@
+"""Checks that every classifier of the package passes: scikit-learn's own, and those of this field.
+
+A new classifier joins by its line in ``CLASSIFIERS``.
+"""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from unflip.transition import AnchorPoints, DualT, VolMin
+
+from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
+from unflip.noise import asymmetric, corrupt, pairflip
+
+CLASSIFIERS = [
+    MCLDCEClassifier(),
+    MCLDCEClassifierCV(),
+    VolMin(),
+    AnchorPoints(),
+    DualT(),
+]
+TAKES_TRANSITION = [model for model in CLASSIFIERS if "transition" in model.get_params()]
+
+
+def name(model):
+    return type(model).__name__
+
+
+@parametrize_with_checks(CLASSIFIERS)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    T = pairflip(3, 0.2)
+    return X, y, corrupt(y, T, random_state=0), T
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=name)
+class TestEveryClassifier:
+    def test_same_seed_same_result(self, model, iris):
+        X, _, noisy, _ = iris
+        a, b = (clone(model).set_params(random_state=3).fit(X, noisy).predict_proba(X) for _ in range(2))
+        np.testing.assert_array_equal(a, b)
+
+    def test_names_of_the_classes_do_not_matter(self, model, iris):
+        X, _, noisy, _ = iris
+        names = np.array(["ash", "beech", "cedar"])
+        a = clone(model).set_params(random_state=0).fit(X, noisy)
+        b = clone(model).set_params(random_state=0).fit(X, names[noisy])
+        np.testing.assert_array_equal(names[a.predict(X)], b.predict(X))
+
+    def test_keeps_a_transition_matrix_over_its_classes(self, model, iris):
+        X, _, noisy, _ = iris
+        model = clone(model).fit(X, noisy)
+        assert model.transition_.shape == (3, 3)
+        np.testing.assert_allclose(model.transition_.sum(axis=1), 1)
+        assert np.linalg.cond(model.transition_) < 1e8
+
+    def test_learns_through_noise(self, model, iris):
+        X, y, noisy, _ = iris
+        assert clone(model).set_params(random_state=0).fit(X, noisy).score(X, y) > 0.75
+
+    def test_a_class_emptied_by_the_noise(self, model, iris):
+        X, _, noisy, _ = iris
+        rows = noisy != 1
+        model = clone(model).set_params(classes=[0, 1, 2]).fit(X[rows], noisy[rows])
+        assert model.predict_proba(X).shape == (150, 3)
+
+    def test_leaves_its_input_alone(self, model, iris):
+        X, _, noisy, _ = iris
+        before = X.copy(), noisy.copy()
+        clone(model).fit(X, noisy)
+        np.testing.assert_array_equal(X, before[0])
+        np.testing.assert_array_equal(noisy, before[1])
+
+
+@pytest.mark.parametrize("model", TAKES_TRANSITION, ids=name)
+class TestEveryClassifierThatTakesT:
+    def test_anti_identity_flips_a_binary_learner(self, model, iris):
+        X, y, _, _ = iris
+        X, y = X[y < 2], y[y < 2]
+        straight = clone(model).set_params(transition=np.eye(2), random_state=0).fit(X, y)
+        flipped = clone(model).set_params(transition=[[0, 1], [1, 0]], random_state=0).fit(X, y)
+        np.testing.assert_array_equal(straight.predict(X), 1 - flipped.predict(X))
+
+    def test_permuting_classes_permutes_predictions(self, model, iris):
+        X, _, noisy, _ = iris
+        T, order = asymmetric(3, {0: (1, 0.3), 1: (2, 0.1)}), np.array([2, 0, 1])
+        renamed = np.empty((3, 3))
+        renamed[np.ix_(order, order)] = T
+        a = clone(model).set_params(transition=T, random_state=0).fit(X, noisy)
+        b = clone(model).set_params(transition=renamed, random_state=0).fit(X, order[noisy])
+        np.testing.assert_array_equal(order[a.predict(X)], b.predict(X))
+
+    def test_takes_an_estimator_and_leaves_it_unfitted(self, model, iris):
+        X, _, noisy, _ = iris
+        given = AnchorPoints()
+        clone(model).set_params(transition=given).fit(X, noisy)
+        assert not hasattr(given, "transition_")
+
+    def test_bad_transition_is_refused(self, model, iris):
+        X, _, noisy, T = iris
+        for bad, match in [(np.full((3, 3), 1 / 3), "singular"), (2 * T, "sums to"), (np.eye(2), "2 x 2")]:
+            with pytest.raises(ValueError, match=match):
+                clone(model).set_params(transition=bad).fit(X, noisy)

@@ -1,0 +1,138 @@
+"""Scores without clean labels: unbiased, with intervals that cover; and the errors where the truth is known."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+
+from unflip.metrics import centroid_error, clean_accuracy, clean_scorer, transition_error
+from unflip.noise import corrupt, pairflip, symmetric
+
+
+def test_identity_is_plain_accuracy():
+    rng = np.random.default_rng(0)
+    y, pred = rng.integers(4, size=100), rng.integers(4, size=100)
+    score = clean_accuracy(y, pred, np.eye(4))
+    assert score.estimate == pytest.approx(np.mean(y == pred))
+    assert score.standard_error == pytest.approx(np.std(y == pred, ddof=1) / 10)
+
+
+@pytest.mark.parametrize("T", [symmetric(5, 0.5), pairflip(5, 0.4)], ids=["symmetric", "pair"])
+def test_is_unbiased_and_its_interval_covers(T):
+    rng = np.random.default_rng(0)
+    y = rng.integers(5, size=2000)
+    pred = np.where(rng.random(2000) < 0.8, y, rng.integers(5, size=2000))
+    truth = np.mean(y == pred)
+    scores = [clean_accuracy(corrupt(y, T, random_state=s), pred, T) for s in range(200)]
+    estimates = np.array([s.estimate for s in scores])
+    assert abs(estimates.mean() - truth) < 4 * estimates.std() / np.sqrt(200)
+    # The interval also allows for the sampling of the 2,000, which is held fixed here: it covers at least as often.
+    assert np.mean([s.low <= truth <= s.high for s in scores]) > 0.93
+
+
+def test_interval_has_the_promised_coverage():
+    """Data and noise drawn anew each time: the coverage is the confidence."""
+    T, covered = pairflip(3, 0.3), 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(3, size=500)
+        pred = np.where(rng.random(500) < 0.7, y, (y + 1) % 3)
+        score = clean_accuracy(corrupt(y, T, random_state=rng), pred, T, confidence=0.8)
+        covered += score.low <= 0.7 <= score.high
+    assert 0.75 < covered / 400 < 0.85
+
+
+def test_warns_where_T_does_not_fit_the_labels():
+    y = np.arange(1000) % 2
+    with pytest.warns(UserWarning, match=r"1\.25 \+- .* fit these labels"):
+        score = clean_accuracy(corrupt(y, symmetric(2, 0.0)), y, symmetric(2, 0.1667))
+    assert score.low == score.high == 1
+
+
+def test_weights_are_repetition_for_the_estimate():
+    rng = np.random.default_rng(0)
+    y, pred, w = rng.integers(3, size=60), rng.integers(3, size=60), rng.integers(4, size=60)
+    T = symmetric(3, 0.2)
+    weighted = clean_accuracy(y, pred, T, sample_weight=w).estimate
+    assert weighted == pytest.approx(clean_accuracy(y.repeat(w), pred.repeat(w), T).estimate)
+
+
+def test_string_labels_and_an_absent_class():
+    T = symmetric(3, 0.3)
+    score = clean_accuracy(["a", "b", "a"], ["a", "b", "b"], T, classes=["a", "b", "c"])
+    coded = clean_accuracy([0, 1, 0], [0, 1, 1], T, classes=[0, 1, 2])
+    assert score == coded
+    with pytest.raises(ValueError, match="3 x 3 but there are 2 classes"):
+        clean_accuracy(["a", "b", "a"], ["a", "b", "b"], T)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (([0, 1], [0], np.eye(2)), "lengths differ"),
+        (([0, 1], [0, 1], np.full((2, 2), 0.5)), "singular"),
+        (([], [], np.eye(2)), "empty"),
+        (([0, 1], [0, 5], np.eye(2)), "3 classes"),
+    ],
+)
+def test_bad_input(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        clean_accuracy(*arguments)
+
+
+@pytest.mark.parametrize("options", [{"confidence": 95}, {"sample_weight": [0, 0]}, {"sample_weight": [1, -1]}])
+def test_bad_options(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        clean_accuracy([0, 1], [0, 1], np.eye(2), **options)
+
+
+def test_scorer_sees_through_the_noise_in_a_grid_search():
+    """On the noisy labels alone the scores of all candidates are close to their accuracy on clean ones."""
+    X, y = load_digits(return_X_y=True)
+    T = pairflip(10, 0.3)
+    noisy = corrupt(y, T, random_state=0)
+    alphas = [1.0, 1e5, 1e7]
+    search = GridSearchCV(RidgeClassifier(), {"alpha": alphas}, scoring=clean_scorer(T), cv=3).fit(X, noisy)
+    for alpha, estimate in zip(alphas, search.cv_results_["mean_test_score"], strict=True):
+        truth = np.mean(cross_val_predict(RidgeClassifier(alpha), X, noisy, cv=3) == y)
+        assert estimate == pytest.approx(truth, abs=0.06)
+    assert search.best_params_["alpha"] == 1.0
+
+
+def test_scorer_survives_a_fold_without_a_class():
+    X, y = load_digits(return_X_y=True)
+    model = RidgeClassifier().fit(X, y)
+    rows = y < 4
+    noisy = np.where(np.arange(rows.sum()) % 10, y[rows], 0)
+    expected = clean_accuracy(noisy, model.predict(X[rows]), symmetric(10, 0.1), classes=np.arange(10)).estimate
+    assert clean_scorer(symmetric(10, 0.1))(model, X[rows], noisy) == expected
+
+
+@pytest.mark.parametrize("T", [pairflip(10, 0.4), symmetric(10, 0.4)], ids=["pair 40", "sym 40"])
+def test_interval_covers_on_real_features(features, T):
+    """95 % intervals of a model trained on noisy labels cover its clean test accuracy in at least 18 of 20 draws."""
+    X, y, X_test, y_test = features
+    model = RidgeClassifier().fit(X[:10_000], corrupt(y[:10_000], T, random_state=0))
+    pred = model.predict(X_test)
+    truth = np.mean(pred == y_test)
+    scores = [clean_accuracy(corrupt(y_test, T, random_state=seed), pred, T) for seed in range(20)]
+    assert sum(s.low <= truth <= s.high for s in scores) >= 18
+    assert np.mean([s.high - s.low for s in scores]) < 0.06  # and they say something
+
+
+def test_transition_error():
+    T = pairflip(4, 0.3)
+    assert transition_error(T, T) == 0
+    naive = sum(abs(T[i, j] - np.eye(4)[i, j]) for i in range(4) for j in range(4)) / 4
+    assert transition_error(np.eye(4), T) == pytest.approx(naive) == pytest.approx(0.6)
+    with pytest.raises(ValueError, match="3 x 3 but there are 4"):
+        transition_error(np.eye(3), T)
+
+
+def test_centroid_error():
+    mu = np.arange(6.0).reshape(2, 3)
+    assert centroid_error(mu, mu) == 0
+    assert centroid_error(np.zeros((2, 3)), mu) == 1
+    with pytest.raises(ValueError, match=r"\(3, 2\) and \(2, 3\)"):
+        centroid_error(mu.T, mu)
