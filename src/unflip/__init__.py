@@ -26,13 +26,18 @@ _HOME = {
     "VolMin": "transition",
     "AnchorPoints": "transition",
     "DualT": "transition",
+    "VolMinNet": "transition",
+    "CrossFitEM": "transition",
     "estimate_transition": "transition",
     "MCLDCEClassifier": "linear",
     "MCLDCEClassifierCV": "linear",
+    "NoisyLabelClassifier": "deep",
+    "MCLDCELoss": "deep",
     "clean_accuracy": "metrics",
     "clean_scorer": "metrics",
     "transition_error": "metrics",
     "centroid_error": "metrics",
+    "load": "files",
 }
 _MODULES = sorted(set(_HOME.values()))
 

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 
 from unflip._validation import FloatArray, IntArray, check_labels, check_transition
+from unflip.files import Savable
 
 
 def check_training_data(
@@ -59,7 +60,7 @@ def resolve_transition(
     return check_transition(estimator.transition_, len(classes)), estimator
 
 
-class LinearScoresClassifier(ClassifierMixin, BaseEstimator):
+class LinearScoresClassifier(Savable, ClassifierMixin, BaseEstimator):
     """Prediction from ``coef_`` (n_classes, n_features) and ``intercept_`` (n_classes,), one score per class."""
 
     def _scores(self, X: Any) -> NDArray[Any]:

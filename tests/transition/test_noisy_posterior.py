@@ -7,7 +7,6 @@ from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip
@@ -16,11 +15,6 @@ from unflip.transition._noisy_posterior import anchor_rows
 from unflip.transition.dual_t import _noisy_given_predicted
 
 BOTH = pytest.mark.parametrize("estimator", [AnchorPoints, DualT])
-
-
-@parametrize_with_checks([AnchorPoints(), DualT()])
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

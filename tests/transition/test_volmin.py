@@ -9,20 +9,14 @@ from scipy.optimize import approx_fprime
 from scipy.special import softmax
 from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from unflip.core.conditioning import well_conditioned
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
-from unflip.transition._conditioning import well_conditioned
 from unflip.transition._crossfit_logistic import row_keys
 from unflip.transition._forward_logistic import label_loss, prepare, take
 from unflip.transition.volmin import FLOOR, _objective, _transition, _unpack
-
-
-@parametrize_with_checks([VolMin()])
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def linear_softmax(n, n_classes=3, n_features=4, seed=0):

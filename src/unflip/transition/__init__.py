@@ -1,7 +1,7 @@
 """T: estimators of the noise transition matrix from noisy labels alone, one a file.
 
 Each has ``fit(X, y)`` and then ``transition_``, T[i, j] = P(noisy = j | clean = i), and predicts the clean class.
-``VolMinNet`` and ``CrossFitEM`` need PyTorch, which is imported when one of them is first used.
+``VolMinNet`` and ``CrossFitEM`` train networks and live in ``unflip.deep``; PyTorch is imported at their first use.
 """
 
 from importlib import import_module
@@ -13,8 +13,8 @@ from unflip.transition.dual_t import DualT
 from unflip.transition.volmin import VolMin
 
 if TYPE_CHECKING:
-    from unflip.transition.crossfit import CrossFitEM
-    from unflip.transition.volminnet import VolMinNet
+    from unflip.deep.crossfit import CrossFitEM
+    from unflip.deep.volminnet import VolMinNet
 
 __all__ = ["AnchorPoints", "CrossFitEM", "DualT", "VolMin", "VolMinNet", "estimate_transition"]
 
@@ -24,12 +24,7 @@ _WITH_NETWORKS = {"CrossFitEM": "crossfit", "VolMinNet": "volminnet"}
 def __getattr__(name: str) -> Any:
     if name not in _WITH_NETWORKS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        value = getattr(import_module(f"{__name__}.{_WITH_NETWORKS[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise ModuleNotFoundError(f"{name} needs PyTorch: pip install 'unflip[deep]'", name="torch") from error
+    value = getattr(import_module(f"unflip.deep.{_WITH_NETWORKS[name]}"), name)
     globals()[name] = value
     return value
 

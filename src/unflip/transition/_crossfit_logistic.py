@@ -10,7 +10,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import softmax
 
 from unflip._validation import FloatArray, IntArray
-from unflip.transition._em import em_transition
+from unflip.core.em import em_transition
 from unflip.transition._forward_logistic import Problem, codes_of, label_loss, logits, take
 
 ALPHA = 0.25  # penalty of the models per feature; the temperature makes up for it, 0.06 and 1 give nearly the same T

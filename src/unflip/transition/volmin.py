@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unflip._estimator import LinearScoresClassifier, check_training_data
 from unflip._validation import FloatArray
-from unflip.transition._conditioning import well_conditioned
+from unflip.core.conditioning import well_conditioned
 from unflip.transition._crossfit_logistic import cross_fit
 from unflip.transition._forward_logistic import Problem, label_loss, logits, prepare
 

@@ -54,3 +54,11 @@ def _drawn_inwards(free: FloatArray, T: FloatArray, volume: float) -> FloatArray
     size = drawn.sum(axis=1, keepdims=True)
     possible = (size[:, 0] > 0) & (drawn.argmax(axis=1) == np.arange(len(T)))
     return np.where(possible[:, np.newaxis], drawn / np.where(size > 0, size, 1), free)
+
+
+def mean_log_likelihood(
+    posteriors: FloatArray, y: IntArray, transition: FloatArray, sample_weight: FloatArray | None = None
+) -> float:
+    """Return the mean of log (p T)[y], the log-likelihood of noisy labels under clean posteriors p and T."""
+    q = np.einsum("nk,kn->n", posteriors, transition[:, y])
+    return float(np.average(np.log(np.maximum(q, 1e-300)), weights=sample_weight))

@@ -1,0 +1,127 @@
+"""What the estimators with networks share: how they take data, and how their networks predict."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from unflip._validation import FloatArray, IntArray, check_labels
+from unflip.deep.methods import Method
+from unflip.deep.networks import NetworkFactory, make_network
+from unflip.deep.trainer import Trainer
+
+LARGEST_SEED = 2**31 - 1
+
+
+class NetworkEstimator(ClassifierMixin, BaseEstimator):
+    """What the estimators of T with networks share: how they take data, and how their networks predict.
+
+    ``fit`` sets ``classes_``, ``transition_`` and ``methods_``, trained methods whose mean probability predicts.
+    """
+
+    network: Any
+    network_options: dict[str, Any] | None
+    classes: ArrayLike | None
+    device: str
+    methods_: list[Method]
+    classes_: NDArray[Any]
+    input_shape_: tuple[int, ...]
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return P(clean = k | x), shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
+        """
+        return self._mean_proba(self._check_fitted_inputs(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely clean label of each sample, shape (n_samples,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def _check_fitted_inputs(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        checked: NDArray[Any] = self._check_inputs(X, reset=False)
+        return checked
+
+    def _mean_proba(self, X: NDArray[Any]) -> NDArray[Any]:
+        """The mean of the clean probabilities of the methods in float64, shape (n_samples, n_classes)."""
+        device = self._device()
+        logits = [Trainer(method, device=device).predict_logits(X).double() for method in self.methods_]
+        proba: NDArray[Any] = np.mean([z.softmax(1).cpu().numpy() for z in logits], axis=0)
+        return proba
+
+    def _device(self) -> str:
+        if self.device != "auto":
+            return self.device
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
+    def _check_training_data(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[NDArray[Any], IntArray, FloatArray]:
+        """Return inputs, label codes and weights with mean one; set the attributes that describe them."""
+        X, y = self._check_inputs(X, y, reset=True)
+        check_classification_targets(y)
+        self.classes_, codes = check_labels(y, self.classes)
+        if sample_weight is None:
+            return X, codes, np.ones(len(codes))
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if weights.sum() <= 0:  # scikit-learn 1.6 lets it pass
+            raise ValueError("Sample weights must contain at least one non-zero number.")
+        return X, codes, weights / weights.mean()
+
+    def _check_inputs(self, X: Any, *y: Any, reset: bool) -> Any:
+        """Images have more than two dimensions; everything else is scikit-learn's table."""
+        images = (np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)) > 2
+        checked = validate_data(
+            self, X, *y, reset=reset, allow_nd=images, ensure_2d=not images, dtype=[np.float32, np.uint8]
+        )
+        X = checked[0] if y else checked
+        if reset:
+            self.input_shape_ = X.shape[1:]
+        elif X.shape[1:] != self.input_shape_:
+            raise ValueError(f"samples must have the shape seen in fit, {self.input_shape_}; got {X.shape[1:]}")
+        return checked
+
+    def _network_factory(self, **options: Any) -> NetworkFactory:
+        return make_network(
+            self.network, self.input_shape_, len(self.classes_), **{**options, **(self.network_options or {})}
+        )
+
+
+def steps(n_samples: int, batch_size: int) -> int:
+    """Return the number of batches of an epoch."""
+    return -(-n_samples // batch_size)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Networks made inside this context follow from the seed; the caller's random state is left alone."""
+    with torch.random.fork_rng([]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def check_numbers(
+    estimator: Any, *, whole: tuple[str, ...], positive: tuple[str, ...], least_zero: tuple[str, ...]
+) -> None:
+    """Refuse parameters that are not numbers of their kind: whole >= 1, positive, or >= 0."""
+    for name in whole:
+        value = getattr(estimator, name)
+        if not (isinstance(value, int | np.integer) and value >= 1):
+            raise ValueError(f"{name} must be a whole number >= 1; got {value!r}")
+    for name in (*positive, *least_zero):
+        value = getattr(estimator, name)
+        if not (isinstance(value, int | float | np.number) and 0 <= value < np.inf) or (
+            name in positive and value == 0
+        ):
+            raise ValueError(f"{name} must be a number {'> 0' if name in positive else '>= 0'}; got {value!r}")

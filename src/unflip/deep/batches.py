@@ -1,0 +1,143 @@
+"""Where the batches of the trainer come from: tensors in memory, or any iterable of batches."""
+
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from unflip.deep.distributed import World
+
+
+class Batch(NamedTuple):
+    x: Tensor  # (b, ...) float32
+    y: Tensor  # (b,) int64
+    weight: Tensor | None  # (b,) float32
+    n: int  # samples over all processes; b is this process's share
+
+
+class MemoryBatches:
+    """Arrays in memory: each batch is gathered from them when it is needed, in a new order an epoch."""
+
+    def __init__(self, x: Any, y: Any, weight: Any, device: torch.device) -> None:
+        self.x = as_inputs(x, device)
+        self.y = _labels(y, device)
+        self.weight = None if weight is None else _tensor(weight).to(device, torch.float32)
+        for name, values in (("y", self.y), ("sample_weight", self.weight)):
+            if values is not None and values.shape != self.x.shape[:1]:
+                raise ValueError(
+                    f"{name} must have one value for each of the {len(self.x)} samples; got shape {tuple(values.shape)}"
+                )
+        if not len(self.x):
+            raise ValueError("x has no samples")
+
+    def mark(self) -> dict[str, int]:
+        """Tells a checkpoint whether these are the data that it was trained on."""
+        return {"samples": len(self.x), "labels": zlib.crc32(self.y.cpu().numpy().tobytes())}
+
+    def steps(self, batch_size: int) -> int:
+        return -(-len(self.x) // batch_size)
+
+    def epoch(self, epoch: int, seed: int, batch_size: int, world: World) -> Iterator[Batch]:
+        order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(seed)).to(self.x.device)
+        for rows in order.split(batch_size):
+            n = len(rows)
+            rows = world.share(rows)
+            x = scaled(self.x.index_select(0, rows))
+            weight = None if self.weight is None else self.weight.index_select(0, rows)
+            yield Batch(x, self.y.index_select(0, rows), weight, n)
+
+
+class IterableBatches:
+    """Any object that gives (x, y) or (x, y, weight) batches anew each time it is iterated: data larger than memory.
+
+    In many processes each iterates its own object, all must give the same batches, and each takes its share.
+    """
+
+    def __init__(self, source: Iterable[Any], device: torch.device) -> None:
+        if not isinstance(source, Iterable):
+            raise TypeError(f"without y, x must be an iterable of (x, y) batches; got {type(source).__name__}")
+        if isinstance(source, Iterator):
+            raise TypeError(
+                f"x is a {type(source).__name__}, which can be read only once, and each epoch reads all of it; give an "
+                "object whose __iter__ starts anew, such as a DataLoader"
+            )
+        self.source = source
+        self.device = device
+
+    def mark(self) -> dict[str, int]:
+        return {}
+
+    def steps(self, batch_size: int) -> int | None:
+        return len(self.source) if isinstance(self.source, Sized) else None
+
+    def epoch(self, epoch: int, seed: int, batch_size: int, world: World) -> Iterator[Batch]:
+        set_epoch = getattr(self.source, "set_epoch", None)
+        if callable(set_epoch):
+            set_epoch(epoch)
+        for x, y, *weight in self.source:
+            x, y = as_inputs(x, self.device), _labels(y, self.device)
+            w = world.share(_tensor(weight[0]).to(self.device, torch.float32)) if weight else None
+            yield Batch(scaled(world.share(x)), world.share(y), w, len(x))
+
+
+def batches_of(x: Any, y: Any, weight: Any, device: torch.device) -> MemoryBatches | IterableBatches:
+    if y is not None:
+        return MemoryBatches(x, y, weight, device)
+    if weight is not None:
+        raise ValueError("sample_weight goes with arrays; an iterable gives (x, y, weight) batches instead")
+    return IterableBatches(x, device)
+
+
+def evaluation_batches(
+    data: Any, batch_size: int, device: torch.device, world: World
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Every sample once, in order, over all processes: of (x, y) arrays or of an iterable of batches."""
+    if isinstance(data, tuple) and len(data) == 2:
+        x, y = as_inputs(data[0], device), _labels(data[1], device)
+        if len(x) != len(y):
+            raise ValueError(f"evaluate has {len(x)} samples and {len(y)} labels")
+        data = zip(x.split(batch_size), y.split(batch_size), strict=True)
+    for k, (x, y, *_) in enumerate(data):
+        if k % world.size == world.rank:
+            yield scaled(as_inputs(x, device)), _labels(y, device)
+
+
+def input_batches(x: Any, batch_size: int, device: torch.device) -> Iterator[Tensor]:
+    for batch in as_inputs(x, device).split(batch_size):
+        yield scaled(batch)
+
+
+def as_inputs(x: Any, device: torch.device) -> Tensor:
+    """A tensor of uint8, or of float32 made from anything else."""
+    x = _tensor(x)
+    return x.to(device) if x.dtype == torch.uint8 else x.to(device, torch.float32)
+
+
+def scaled(x: Tensor) -> Tensor:
+    """Bytes as float32 in [0, 1]; float32 as it is."""
+    return x.to(torch.float32).mul_(1 / 255) if x.dtype == torch.uint8 else x
+
+
+def _labels(y: Any, device: torch.device) -> Tensor:
+    y = _tensor(y)
+    if y.dtype.is_floating_point or y.dtype == torch.bool or y.ndim != 1:
+        raise ValueError(
+            f"y must hold the class numbers 0, 1, ... of the samples, one each; got {y.dtype} of shape {tuple(y.shape)}"
+        )
+    return y.to(device, torch.int64)
+
+
+def _tensor(values: ArrayLike | Tensor) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    array = np.asarray(values)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # nothing is written to it
+        return torch.from_numpy(array)

@@ -1,0 +1,296 @@
+"""A network trained from noisy labels, with scikit-learn's interface."""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from unflip._estimator import resolve_transition
+from unflip._validation import FloatArray
+from unflip.core import clean_prior
+from unflip.deep._network_estimator import LARGEST_SEED, NetworkEstimator, check_numbers, seeded, steps
+from unflip.deep.crossfit import CrossFitEM
+from unflip.deep.methods import find_method, make_method
+from unflip.deep.trainer import Trainer
+from unflip.files import Savable
+
+LEAST_STEPS = 2000  # with epochs=None small data are gone through until so many steps are done
+DROPS = ("mlp", "cnn6")  # the named networks that take ``dropout``
+
+
+class NoisyLabelClassifier(Savable, NetworkEstimator):
+    """Train a network from noisy labels by any method of the package; MC-LDCE unless told otherwise.
+
+    The path of the paper: T from the noisy labels, the clean class prior from T, the corrected risk, the network. The
+    loss of a batch is that of the method; for MC-LDCE, with h the softmax of the network's outputs::
+
+        loss = mean of 1 + |h|^2 - 2 <t, h>,    t = row y of T^-1
+
+    Parameters
+    ----------
+    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "volminnet"}, \
+default="mcldce"
+    network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
+        As in :func:`unflip.deep.make_network`: a name, a module (copied and initialised anew), or a function that makes
+        one.
+    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
+        T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``; or None for
+        :class:`unflip.transition.CrossFitEM` with the same network. Methods that need no T ignore None.
+    epochs : int or None, default=None
+        None is 40, and more on small data, until 2,000 steps are done.
+    batch_size : int, default=128
+    lr : float, default=1e-3
+        Of Adam.
+    decay_from : float or None, default=0.4
+        Part of the epochs after which the learning rate falls linearly to zero; None keeps it.
+    dropout : float, default=0.5
+        Of the networks "mlp" and "cnn6".
+    ema : float or None, default=0.999
+        Predict with an exponential moving average of the weights.
+    weight_decay : float, default=0.0
+    standardize : bool, default=True
+        Bring the features of a table, X of shape (n_samples, n_features), to mean 0 and deviation 1. Images are left as
+        they are; uint8 images are scaled to [0, 1].
+    method_options : dict, default=None
+        Settings of the method, such as ``{"operator": "published"}`` or ``{"q": 0.5}``.
+    network_options : dict, default=None
+        Further options of a network given by name, such as ``{"hidden": 512}``.
+    warm_start : bool, default=False
+        Go on with the weights and the T of the previous ``fit``.
+    checkpoint : path, default=None
+        Written after each epoch; a ``fit`` with the same settings and data goes on from it after an interruption.
+    device : str, default="auto"
+        "auto" is a GPU where there is one.
+    progress : bool or "auto", default="auto"
+        Show a bar; "auto" only on a terminal.
+    classes : array-like of shape (n_classes,), default=None
+        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+    random_state : int, RandomState instance or None, default=None
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    transition_ : ndarray of shape (n_classes, n_classes) or None
+        None if the method needs no T and none was given. After "volminnet" the T that it learnt.
+    transition_estimator_ : estimator or None
+        The fitted estimator that gave ``transition_``.
+    class_prior_ : ndarray of shape (n_classes,)
+        The estimated clean class prior; without T the noisy one.
+    history_ : list of dict
+        One an epoch: epoch, loss, lr, seconds, and accuracy if ``fit`` was given data to evaluate on.
+    methods_ : list of Method
+        The trained method, in a list of one.
+    input_shape_ : tuple of int
+        The shape of one sample.
+    n_features_in_ : int
+
+    Notes
+    -----
+    The defaults were chosen on MNIST and Fashion-MNIST (``benchmarks/deep_accuracy.py``): dropout, which the paper
+    names as its guard against over-fitting, decides whether the network memorises the noise, and the softmax output
+    keeps the loss bounded. Feature scaling and sample order make results depend on ``random_state``; weights of samples
+    are not repetition, because batches are drawn from the samples.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from unflip.noise import corrupt, pairflip
+    >>> X, y = make_blobs(1000, centers=3, random_state=0)
+    >>> T = pairflip(3, 0.3)
+    >>> model = NoisyLabelClassifier(transition=T, epochs=20, random_state=0).fit(X, corrupt(y, T, random_state=0))
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    transition_: FloatArray | None
+    class_prior_: FloatArray
+
+    def __init__(
+        self,
+        method: str = "mcldce",
+        network: Any = "mlp",
+        transition: Any = None,
+        *,
+        epochs: int | None = None,
+        batch_size: int = 128,
+        lr: float = 1e-3,
+        decay_from: float | None = 0.4,
+        dropout: float = 0.5,
+        ema: float | None = 0.999,
+        weight_decay: float = 0.0,
+        standardize: bool = True,
+        method_options: dict[str, Any] | None = None,
+        network_options: dict[str, Any] | None = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        device: str = "auto",
+        progress: bool | str = "auto",
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.network = network
+        self.transition = transition
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.decay_from = decay_from
+        self.dropout = dropout
+        self.ema = ema
+        self.weight_decay = weight_decay
+        self.standardize = standardize
+        self.method_options = method_options
+        self.network_options = network_options
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.device = device
+        self.progress = progress
+        self.classes = classes
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, evaluate: Any = None) -> Self:
+        """Fit to noisy labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
+        y : array-like of shape (n_samples,)
+            Noisy labels of any kind.
+        sample_weight : array-like of shape (n_samples,), default=None
+        evaluate : (X, y), default=None
+            The accuracy on these is kept in ``history_`` after each epoch; training never sees them.
+        """
+        self._check_parameters()
+        earlier = dict(vars(self)) if self.warm_start and hasattr(self, "methods_") else None
+        X, codes, weights = self._check_training_data(X, y, sample_weight)
+        if earlier and not (
+            np.array_equal(earlier["classes_"], self.classes_) and earlier["input_shape_"] == self.input_shape_
+        ):
+            raise ValueError("warm_start goes on with the classes and features of the previous fit; these are others")
+        seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
+        if earlier is None:
+            self._set_scale(X)
+        X = self._scaled(X)
+        weights_or_none = weights if sample_weight is not None else None
+        frequencies = np.bincount(codes, weights, minlength=len(self.classes_)) / weights.sum()
+        if earlier is None:
+            self._set_transition(X, self.classes_[codes], weights_or_none, seed)
+            T = self.transition_
+            self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)
+        with seeded(seed):
+            method = self._make_method()
+        if earlier:
+            method.load_state_dict(self.methods_[0].state_dict())
+        epochs = self.epochs or max(40, -(-LEAST_STEPS // steps(len(codes), self.batch_size)))
+        trainer = Trainer(
+            method,
+            epochs=epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            decay_from=None if self.decay_from is None else round(self.decay_from * epochs),
+            weight_decay=self.weight_decay,
+            ema=self.ema,
+            seed=seed,
+            device=self._device(),
+            progress=self.progress,
+            checkpoint=self.checkpoint,
+        )
+        self.history_ = trainer.fit(
+            X, codes, sample_weight=weights_or_none, evaluate=self._evaluation(evaluate) if evaluate else None
+        )
+        self.methods_ = [trainer.model.cpu()]
+        if self.method == "volminnet":
+            learnt: Any = self.methods_[0].transition
+            self.transition_ = learnt
+            self.class_prior_ = clean_prior(frequencies, learnt)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return P(clean = k | x), shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
+        """
+        return self._mean_proba(self._scaled(self._check_fitted_inputs(X)))
+
+    def _check_parameters(self) -> None:
+        find_method(self.method, **(self.method_options or {}))
+        check_numbers(
+            self,
+            whole=("batch_size", *(("epochs",) if self.epochs is not None else ())),
+            positive=("lr",),
+            least_zero=("dropout", "weight_decay"),
+        )
+        if self.decay_from is not None and not 0 <= self.decay_from < 1:
+            raise ValueError(f"decay_from is a part of the epochs, in [0, 1), or None; got {self.decay_from!r}")
+
+    def _set_scale(self, X: NDArray[Any]) -> None:
+        self.mean_, self.scale_ = np.zeros(1, np.float32), np.ones(1, np.float32)
+        if self.standardize and X.ndim == 2:
+            deviation = X.std(axis=0, dtype=np.float64)
+            self.mean_ = X.mean(axis=0, dtype=np.float64).astype(np.float32)
+            self.scale_ = np.where(deviation > 0, deviation, 1).astype(np.float32)
+
+    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
+        if X.ndim > 2 or not self.standardize:
+            return X
+        scaled: NDArray[Any] = (X.astype(np.float32) - self.mean_) / self.scale_
+        return scaled
+
+    def _set_transition(self, X: NDArray[Any], y: NDArray[Any], weights: FloatArray | None, seed: int) -> None:
+        options = self.method_options or {}
+        self.transition_, self.transition_estimator_ = None, None
+        if self.transition is None and not find_method(self.method, **options).wants_transition(**options):
+            return
+        default = CrossFitEM(
+            network=self.network,
+            network_options=self.network_options,
+            device=self._device(),
+            progress=self.progress,
+            random_state=seed,
+        )
+        self.transition_, self.transition_estimator_ = resolve_transition(
+            self.transition, default, X, y, self.classes_, weights
+        )
+
+    def _make_method(self) -> Any:
+        dropout = {"dropout": self.dropout} if self.network in DROPS else {}
+        return make_method(
+            self.method,
+            self._network_factory(**dropout),
+            len(self.classes_),
+            self.transition_,
+            self.class_prior_,
+            **(self.method_options or {}),
+        )
+
+    def _evaluation(self, evaluate: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        X, y = evaluate
+        known = {label: code for code, label in enumerate(self.classes_.tolist())}
+        codes = np.array([known.get(label, -1) for label in np.asarray(y).tolist()])  # -1 is never right
+        return self._scaled(self._check_inputs(X, reset=False)), codes
+
+    def _fitted_state(self) -> dict[str, Any]:
+        state = super()._fitted_state()
+        if not state:
+            return state
+        if not isinstance(self.network, str):
+            raise ValueError(
+                "only the named networks can be saved, because a file holds no code; for one of your own keep its "
+                "weights: safetensors.torch.save_file(model.methods_[0].state_dict(), path)"
+            )
+        method = state.pop("methods_")[0]
+        state["transition_estimator_"] = None
+        state["weights"] = {name: tensor.numpy() for name, tensor in method.state_dict().items()}
+        return state
+
+    def _set_fitted_state(self, state: dict[str, Any]) -> None:
+        weights = {name: torch.from_numpy(np.array(value)) for name, value in state.pop("weights").items()}
+        super()._set_fitted_state(state)
+        self.input_shape_ = tuple(self.input_shape_)
+        method = self._make_method()
+        method.load_state_dict(weights)
+        self.methods_ = [method.requires_grad_(False).eval()]

@@ -1,0 +1,361 @@
+"""Losses for noisy labels as modules: logits and noisy labels in, one number out. A training loop needs nothing else.
+
+Shapes: ``logits`` (b, c) float, ``y`` (b,) int64 class codes. ``reduction="none"`` gives the losses of the samples,
+shape (b,), to which a training loop can apply its own weights.
+"""
+
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from unflip._validation import check_transition
+from unflip.core import corrected_labels
+from unflip.core.centroid import Operator
+
+Reduction = Literal["mean", "sum", "none"]
+Output = Literal["softmax", "raw"]
+
+_IGNORE_NO_LABEL = torch.iinfo(torch.int64).min  # F.cross_entropy's own default silently ignores the label -100
+
+
+class NoisyLabelLoss(nn.Module):
+    """Checks, the reduction, and what a subclass gives: ``sample_losses(logits, y)``, shape (b,)."""
+
+    def __init__(self, reduction: Reduction = "mean", n_classes: int | None = None) -> None:
+        super().__init__()
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction must be 'mean', 'sum' or 'none'; got {reduction!r}")
+        self.reduction = reduction
+        self.n_classes = n_classes
+
+    def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Return the loss of each sample, shape (b,)."""
+        raise NotImplementedError
+
+    def forward(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Return the reduced loss of ``logits`` (b, c) for the noisy labels ``y`` (b,)."""
+        if logits.ndim != 2 or y.shape != logits.shape[:1]:
+            raise ValueError(
+                "one row of logits and one label per sample are needed, shapes (b, c) and (b,); "
+                f"got {tuple(logits.shape)} and {tuple(y.shape)}"
+            )
+        if self.n_classes is not None and logits.shape[1] != self.n_classes:
+            raise ValueError(f"transition has {self.n_classes} classes, but logits have {logits.shape[1]} columns")
+        try:
+            losses = self.sample_losses(logits, y)
+        except (IndexError, RuntimeError, TypeError):
+            # Only now, because looking at the labels would make a GPU wait at every step.
+            _check_labels(y, logits.shape[1])
+            raise
+        if self.reduction == "none":
+            return losses
+        return losses.mean() if self.reduction == "mean" else losses.sum()
+
+    def extra_repr(self) -> str:
+        return "" if self.reduction == "mean" else f"reduction={self.reduction!r}"
+
+
+class MCLDCELoss(NoisyLabelLoss):
+    """The decomposed squared loss with the corrected label term, a mini-batch of the paper's Eq. (final_loss).
+
+    ::
+
+        loss = 1 + |h|^2 - 2 <t, h>,    t = row y of M^+,    h = softmax(logits) or the raw logits
+
+    Only <t, h> reads the label. With M = T its mean over the noise is the squared loss |h - e_clean|^2 of the clean
+    label, and it equals the backward correction of the squared loss, sum_j (T^-1)[y, j] |h - e_j|^2.
+
+    Parameters
+    ----------
+    transition : array-like of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i).
+    prior : array-like of shape (n_classes,), default=None
+        The clean class prior; only the published operator reads it. None is the uniform one.
+    operator : {"exact", "published"}, default="exact"
+        M = T, or the paper's M (:func:`unflip.core.mixing_matrix`).
+    output : {"softmax", "raw"}, default="softmax"
+        What h is. The paper derives the loss for raw linear scores and does not say which its networks used. Raw scores
+        can interpolate the corrected labels, so that a large network memorises the noise; the softmax is bounded.
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    Notes
+    -----
+    The loss is bounded below by 1 - |t|^2, which is negative: a negative value is no sign of an error.
+
+    Examples
+    --------
+    >>> loss = MCLDCELoss([[0.8, 0.2], [0.2, 0.8]])
+    >>> round(loss(torch.tensor([[4.0, 0.0]]), torch.tensor([0])).item(), 3)
+    -0.642
+    """
+
+    rows: Tensor  # M^+, (c, c)
+
+    def __init__(
+        self,
+        transition: ArrayLike,
+        prior: ArrayLike | None = None,
+        operator: Operator = "exact",
+        output: Output = "softmax",
+        reduction: Reduction = "mean",
+    ) -> None:
+        rows = corrected_labels(transition, prior, operator)
+        super().__init__(reduction, len(rows))
+        if output not in ("softmax", "raw"):
+            raise ValueError(f"output must be 'softmax' or 'raw' (the logits themselves); got {output!r}")
+        self.operator = operator
+        self.output = output
+        self.register_buffer("rows", _buffer(rows))
+
+    def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        h = logits.softmax(1) if self.output == "softmax" else logits
+        t = self.rows.index_select(0, y)
+        return (h * h.sub(t, alpha=2)).sum(1) + 1  # |h|^2 - 2 <t, h> = <h, h - 2 t>
+
+    def extra_repr(self) -> str:
+        return _join(
+            f"n_classes={self.n_classes}, operator={self.operator!r}, output={self.output!r}", super().extra_repr()
+        )
+
+
+class GCELoss(NoisyLabelLoss):
+    """Generalised cross-entropy, between cross-entropy (q -> 0) and the mean absolute error (q = 1).
+
+    ::
+
+        L_q = (1 - p_y^q) / q,    p = softmax(logits)
+
+    Parameters
+    ----------
+    q : float in [0, 1], default=0.7
+        0 is cross-entropy itself; 1 is 1 - p_y, half of :class:`MAELoss`.
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    References
+    ----------
+    Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels, NeurIPS 2018.
+
+    Examples
+    --------
+    >>> round(GCELoss(q=1)(torch.tensor([[0.0, 0.0]]), torch.tensor([1])).item(), 3)
+    0.5
+    """
+
+    def __init__(self, q: float = 0.7, reduction: Reduction = "mean") -> None:
+        super().__init__(reduction)
+        if not 0 <= q <= 1:
+            raise ValueError(f"q must lie between 0 (cross-entropy) and 1 (mean absolute error); got {q!r}")
+        self.q = q
+
+    def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        losses = cross_entropy(logits, y)
+        # p^q = exp(-q CE). expm1 keeps small q exact, and nothing is divided by a small p.
+        return losses.mul(-self.q).expm1().mul(-1 / self.q) if self.q else losses
+
+    def extra_repr(self) -> str:
+        return _join(f"q={self.q}", super().extra_repr())
+
+
+class TruncatedGCELoss(GCELoss):
+    """Generalised cross-entropy that is flat where the network finds the label unlikely.
+
+    ::
+
+        loss = L_q(k)  where p_y <= k,    L_q(p_y)  elsewhere;    L_q(p) = (1 - p^q) / q
+
+    Parameters
+    ----------
+    q : float in [0, 1], default=0.7
+    k : float in (0, 1), default=0.5
+        The probability below which a label is taken for wrong and has no gradient.
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    Notes
+    -----
+    An untrained network gives every label a probability near 1 / n_classes, below k: nothing would ever move. Train
+    with :class:`GCELoss` first (40 epochs in the paper).
+
+    The paper prunes from outside the loss: it minimises the sum of w_i (L_q(p_i) - L_q(k)), w_i = 1 where p_i > k, and
+    refreshes w every ten epochs with the best network so far. That objective is this one less the constant L_q(k) (and
+    therefore negative), with w of an earlier network; here w is that of the network itself. The known public code
+    chooses the best network on the test set.
+
+    References
+    ----------
+    Zhang and Sabuncu, NeurIPS 2018, section 3.3.
+    """
+
+    def __init__(self, q: float = 0.7, k: float = 0.5, reduction: Reduction = "mean") -> None:
+        super().__init__(q, reduction)
+        if not 0 < k < 1:
+            raise ValueError(f"k must be a probability between 0 and 1, both excluded; got {k!r}")
+        self.k = k
+        self.largest = -float(np.log(k)) if q == 0 else (1 - k**q) / q  # L_q(k)
+
+    def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        return super().sample_losses(logits, y).clamp(max=self.largest)  # L_q falls in p
+
+    def extra_repr(self) -> str:
+        return _join(f"q={self.q}, k={self.k}", NoisyLabelLoss.extra_repr(self))
+
+
+class ForwardLoss(NoisyLabelLoss):
+    """Forward correction: the cross-entropy of the noisy label under the network's clean probabilities, moved by T.
+
+    ::
+
+        loss = -log (softmax(logits) T)[y] = -log sum_i p_i T[i, y]
+
+    Its minimum over all functions is the clean posterior, whatever T (if it can be inverted).
+
+    Parameters
+    ----------
+    transition : array-like of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i).
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    References
+    ----------
+    Patrini, Rozza, Menon, Nock and Qu, Making Deep Neural Networks Robust to Label Noise, CVPR 2017, theorem 2.
+
+    Examples
+    --------
+    >>> loss = ForwardLoss([[0.8, 0.2], [0.2, 0.8]])
+    >>> round(loss(torch.tensor([[0.0, 0.0]]), torch.tensor([1])).item(), 3)
+    0.693
+    """
+
+    log_columns: Tensor  # row j is log T[:, j], (c, c)
+
+    def __init__(self, transition: ArrayLike, reduction: Reduction = "mean") -> None:
+        T = check_transition(transition, invertible=False)
+        super().__init__(reduction, len(T))
+        T[:, ~T.any(axis=0)] = 1  # a label that T never gives tells nothing: a constant loss, no NaN
+        with np.errstate(divide="ignore"):
+            self.register_buffer("log_columns", _buffer(np.log(T).T))
+
+    def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        return forward_losses(logits, y, self.log_columns)
+
+    def extra_repr(self) -> str:
+        return _join(f"n_classes={self.n_classes}", super().extra_repr())
+
+
+class BackwardLoss(NoisyLabelLoss):
+    """Backward correction: cross-entropy with the label replaced by the row of T^-1 that is unbiased for the clean one.
+
+    ::
+
+        loss = sum_j (T^-1)[y, j] (-log p_j),    p = softmax(logits);    E[loss | clean] = -log p_clean
+
+    Parameters
+    ----------
+    transition : array-like of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i).
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    Notes
+    -----
+    Unbiased, but unbounded below: T^-1 has negative entries, and a network that makes p_j small there lowers the loss
+    without limit. Small networks, early stopping or :class:`MCLDCELoss`, which is bounded, avoid that.
+
+    References
+    ----------
+    Patrini et al., CVPR 2017, theorem 1.
+    """
+
+    rows: Tensor  # T^-1, (c, c)
+
+    def __init__(self, transition: ArrayLike, reduction: Reduction = "mean") -> None:
+        rows = corrected_labels(transition)
+        super().__init__(reduction, len(rows))
+        self.register_buffer("rows", _buffer(rows))
+
+    def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        return -(self.rows.index_select(0, y) * logits.log_softmax(1)).sum(1)
+
+    def extra_repr(self) -> str:
+        return _join(f"n_classes={self.n_classes}", super().extra_repr())
+
+
+class UnhingedLoss(NoisyLabelLoss):
+    """The hinge loss without its hinge, linear in the scores.
+
+    ::
+
+        loss = 1 - (z_y - mean of the other z),    z = logits
+
+    For two classes this is 1 - margin. Over all labels of a sample it sums to the constant c, therefore symmetric noise
+    only scales it and leaves its minimum in place.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    Notes
+    -----
+    Unbounded below: the scores need a bound, as weight decay or a normalised last layer.
+
+    References
+    ----------
+    van Rooyen, Menon and Williamson, Learning with Symmetric Label Noise: The Importance of Being Unhinged, NIPS 2015.
+    """
+
+    def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        c = logits.shape[1]
+        z_y = logits.gather(1, y.unsqueeze(1)).squeeze(1)
+        # z_y - (sum z - z_y) / (c - 1) = (c z_y - sum z) / (c - 1)
+        return 1 + (logits.sum(1) - c * z_y) / (c - 1)
+
+
+class MAELoss(NoisyLabelLoss):
+    """The mean absolute error between probabilities and the one-hot label; symmetric noise leaves its minimum in place.
+
+    ::
+
+        loss = sum_j |p_j - e_y[j]| = 2 (1 - p_y),    p = softmax(logits)
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    References
+    ----------
+    Ghosh, Kumar and Sastry, Robust Loss Functions under Label Noise for Deep Neural Networks, AAAI 2017.
+    """
+
+    def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        return cross_entropy(logits, y).neg().expm1().mul(-2)  # p_y = exp(-CE)
+
+
+def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """Return -log softmax(logits)[y] of each sample, shape (b,); no label is ignored."""
+    return F.cross_entropy(logits, y, reduction="none", ignore_index=_IGNORE_NO_LABEL)
+
+
+def forward_losses(logits: Tensor, y: Tensor, log_columns: Tensor) -> Tensor:
+    """Return -log (softmax(logits) T)[y] of each sample, shape (b,), where row j of ``log_columns`` is log T[:, j].
+
+    In log space: the product p T would underflow for a confident network. -inf for T[i, j] = 0 is fine.
+    """
+    return -(logits.log_softmax(1) + log_columns.index_select(0, y)).logsumexp(1)
+
+
+def _check_labels(y: Tensor, n_classes: int) -> None:
+    if y.dtype != torch.int64:
+        raise ValueError(f"y must be class codes of dtype torch.int64; got {y.dtype}: use y.long()")
+    if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < n_classes:
+        raise ValueError(f"class codes must lie in 0 .. {n_classes - 1}; got {int(y.min())} .. {int(y.max())}")
+
+
+def _buffer(array: np.ndarray) -> Tensor:
+    """The result of float64 algebra in torch's default precision; logits of another precision promote as usual."""
+    return torch.as_tensor(array, dtype=torch.get_default_dtype()).contiguous()
+
+
+def _join(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,112 @@
+"""What a deep method is: a module whose forward is the loss of a batch."""
+
+import math
+from typing import Any, ClassVar
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from unflip._validation import FloatArray, check_prior, check_transition
+from unflip.deep.networks import NetworkFactory
+
+
+class Method(nn.Module):
+    """One or two networks and the loss that trains them from noisy labels.
+
+    Parameters
+    ----------
+    network_factory : callable
+        Makes a fresh network with ``n_classes`` outputs at each call.
+    n_classes : int
+    transition : array-like of shape (n_classes, n_classes), default=None
+        T[i, j] = P(noisy = j | clean = i). A method that needs T refuses None.
+    prior : array-like of shape (n_classes,), default=None
+        The clean class prior; None is the uniform one.
+    **settings
+        Those of the subclass, named in its signature.
+
+    Notes
+    -----
+    A subclass sets ``name`` and ``n_networks``, and writes ``forward``. Sample weights multiply the losses of the
+    samples that count, and the mean is over their number, not over the sum of their weights: weights with mean one over
+    the data keep the scale of the gradient. Weights never change which samples are selected.
+    """
+
+    name: ClassVar[str]
+    n_networks: ClassVar[int] = 1
+    needs_transition: bool = False
+
+    def __init__(
+        self,
+        network_factory: NetworkFactory,
+        n_classes: int,
+        transition: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_classes = n_classes
+        self.networks = nn.ModuleList(network_factory() for _ in range(self.n_networks))
+
+    def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
+        """Return the loss of a batch, a scalar.
+
+        Parameters
+        ----------
+        x : Tensor of shape (b, ...)
+        y : Tensor of int64, shape (b,)
+            Codes of the noisy labels.
+        epoch : int
+            Counted from 0.
+        weight : Tensor of shape (b,), default=None
+            Sample weights.
+        """
+        raise NotImplementedError
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Return clean logits, shape (b, n_classes): their softmax is P(clean | x).
+
+        With two networks it is the mean of both networks' probabilities, and the logits are its logarithm.
+        """
+        if self.n_networks == 1:
+            return self.logits(x)
+        log_p = torch.stack([self.logits(x, i).log_softmax(1) for i in range(self.n_networks)])
+        return log_p.logsumexp(0) - math.log(self.n_networks)
+
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """Return what the optimiser gets, each group with its learning rate."""
+        return [{"params": list(self.parameters()), "lr": lr}]
+
+    def logits(self, x: Tensor, network: int = 0) -> Tensor:
+        """Return the outputs of one network, shape (b, n_classes)."""
+        z: Tensor = self.networks[network](x)
+        if z.ndim != 2 or z.shape[1] != self.n_classes:
+            raise ValueError(
+                f"the network must return one logit per class, shape (b, {self.n_classes}); got {tuple(z.shape)}"
+            )
+        return z
+
+    @classmethod
+    def wants_transition(cls, **settings: Any) -> bool:
+        """Say whether the method, with these settings, needs T; for a caller who has yet to estimate it."""
+        return cls.needs_transition
+
+
+def required_transition(method: Method, transition: ArrayLike | None, *, invertible: bool = True) -> FloatArray:
+    """Return T for a method that cannot do without."""
+    if transition is None:
+        raise ValueError(
+            f"method {method.name!r} needs transition, T[i, j] = P(noisy = j | clean = i); "
+            "give the matrix, or an estimate of it"
+        )
+    return check_transition(transition, method.n_classes, invertible=invertible)
+
+
+def optional_prior(prior: ArrayLike | None, n_classes: int) -> FloatArray:
+    """Return the clean prior; None is the uniform one."""
+    return check_prior([1 / n_classes] * n_classes if prior is None else prior, n_classes)
+
+
+def weighted_mean(losses: Tensor, weight: Tensor | None) -> Tensor:
+    """Return the mean of weight x loss, a scalar."""
+    return losses.mean() if weight is None else (weight * losses).mean()

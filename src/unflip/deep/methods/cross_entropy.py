@@ -1,0 +1,21 @@
+"""Cross-entropy on the noisy labels: what every method is compared with."""
+
+from torch import Tensor
+
+from unflip.deep.losses import cross_entropy
+from unflip.deep.methods._base import Method, weighted_mean
+
+
+class CrossEntropy(Method):
+    """Cross-entropy on the noisy labels, as if they were clean.
+
+    Parameters
+    ----------
+    network_factory, n_classes, transition, prior
+        As in :class:`unflip.deep.methods.Method`; T and the prior are not used.
+    """
+
+    name = "ce"
+
+    def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
+        return weighted_mean(cross_entropy(self.logits(x), y), weight)

@@ -1,0 +1,71 @@
+"""MC-LDCE: loss decomposition and centroid estimation with a network."""
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from unflip.core.centroid import Operator
+from unflip.deep.losses import MCLDCELoss, Output
+from unflip.deep.methods._base import Method, required_transition, weighted_mean
+from unflip.deep.networks import NetworkFactory
+
+
+class MCLDCE(Method):
+    """The squared loss, decomposed, with the label-dependent part corrected through T.
+
+    ::
+
+        loss = mean of 1 + |h|^2 - 2 <t, h>,    t = row y of M^+,    h = softmax(logits) or the raw logits
+
+    Parameters
+    ----------
+    network_factory, n_classes
+        As in :class:`unflip.deep.methods.Method`.
+    transition : array-like of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i).
+    prior : array-like of shape (n_classes,), default=None
+        The clean class prior, which only the published operator reads; None is the uniform one.
+    operator : {"exact", "published"}, default="exact"
+        M = T, which is unbiased, or the paper's M.
+    output : {"softmax", "raw"}, default="softmax"
+        What h is. Raw outputs are estimates of the probabilities themselves; ``predict`` then returns the logarithm of
+        the nearest probabilities.
+
+    See Also
+    --------
+    unflip.deep.MCLDCELoss : the loss alone.
+    """
+
+    name = "mcldce"
+    needs_transition = True
+
+    def __init__(
+        self,
+        network_factory: NetworkFactory,
+        n_classes: int,
+        transition: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+        *,
+        operator: Operator = "exact",
+        output: Output = "softmax",
+    ) -> None:
+        super().__init__(network_factory, n_classes, transition, prior)
+        T = required_transition(self, transition, invertible=operator == "exact")
+        self.loss = MCLDCELoss(T, prior, operator, output, reduction="none")
+
+    def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
+        return weighted_mean(self.loss(self.logits(x), y), weight)
+
+    def predict(self, x: Tensor) -> Tensor:
+        h = self.logits(x)
+        if self.loss.output == "softmax":
+            return h
+        return _project_to_simplex(h).clamp(min=torch.finfo(h.dtype).eps).log()
+
+
+def _project_to_simplex(scores: Tensor) -> Tensor:
+    """The tensor twin of :func:`unflip.core.project_to_simplex`: p = max(s - tau, 0), the nearest probabilities."""
+    ordered = scores.sort(1, descending=True).values
+    tau = (ordered.cumsum(1) - 1) / torch.arange(1, scores.shape[1] + 1, device=scores.device)
+    last = (ordered > tau).sum(1, keepdim=True) - 1  # the smallest score that stays positive
+    return (scores - tau.gather(1, last)).clamp(min=0)

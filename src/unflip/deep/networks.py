@@ -1,0 +1,223 @@
+"""The networks of the comparisons, and ``make_network``, which turns what a user gives into a maker of networks."""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+NetworkFactory = Callable[[], nn.Module]
+InputShape = int | tuple[int, ...]
+
+
+class MLP(nn.Sequential):
+    """The paper's two layers: d -> hidden, leaky ReLU, -> n_classes. Inputs of any shape are flattened.
+
+    Parameters
+    ----------
+    input_shape : int or tuple of int
+        Number of features, or the shape of one sample.
+    n_classes : int
+    hidden : int, default=256
+    dropout : float, default=0.0
+        Of the hidden layer. The paper has none in its table; 0.5 guards against memorising the noise.
+    slope : float, default=0.01
+        Of the leaky ReLU; 0 is the ReLU of the Co-teaching+ and JoCoR code.
+
+    Examples
+    --------
+    >>> sum(p.numel() for p in MLP((1, 28, 28), 10).parameters())
+    203530
+    """
+
+    def __init__(
+        self, input_shape: InputShape, n_classes: int, hidden: int = 256, dropout: float = 0.0, slope: float = 0.01
+    ) -> None:
+        super().__init__(
+            nn.Flatten(),
+            nn.Linear(math.prod(_shape(input_shape)), hidden),
+            nn.LeakyReLU(slope, inplace=True),
+            *([Dropout(dropout)] if dropout else []),
+            nn.Linear(hidden, n_classes),
+        )
+
+
+class CNN6(nn.Sequential):
+    """The paper's six convolutions: 3 x 128, max-pool, dropout, 512, 256, 128, global average pool, dense.
+
+    Every convolution is 3 x 3 and followed by batch norm and a leaky ReLU (0.01). Images of 14 x 14 and larger.
+
+    Parameters
+    ----------
+    in_channels : int
+    n_classes : int
+    width : float, default=1.0
+        Multiplies the numbers of channels.
+    dropout : float, default=0.25
+        Of whole channels after the pooling, in training only.
+    batch_norm : bool, default=True
+
+    Notes
+    -----
+    2,367,882 parameters for 3 channels and 10 classes. The paper's table names neither batch norm nor padding. As in
+    the Co-teaching network, of which this is the nine-layer original less its middle block, batch norm stands before
+    every activation, convolutions keep their biases, the first three keep the size (padding 1) and the last three do
+    not (padding 0). The Co-teaching code calls ``F.dropout2d`` without ``training=``: never active in the torch of its
+    time, active even at test time in today's. Here it is a module, off at test time.
+
+    Examples
+    --------
+    >>> CNN6(3, 10, width=0.125).eval()(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(
+        self, in_channels: int, n_classes: int, width: float = 1.0, dropout: float = 0.25, batch_norm: bool = True
+    ) -> None:
+        a, b, c = (max(1, round(width * channels)) for channels in (128, 256, 512))
+
+        def block(inner: int, outer: int, padding: int) -> list[nn.Module]:
+            norm = [nn.BatchNorm2d(outer)] if batch_norm else []
+            return [nn.Conv2d(inner, outer, 3, padding=padding), *norm, nn.LeakyReLU(0.01, inplace=True)]
+
+        super().__init__(
+            *block(in_channels, a, 1),
+            *block(a, a, 1),
+            *block(a, a, 1),
+            nn.MaxPool2d(2),
+            *([nn.Dropout2d(dropout)] if dropout else []),
+            *block(a, c, 0),
+            *block(c, b, 0),
+            *block(b, a, 0),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(a, n_classes),
+        )
+
+
+class LeNet(nn.Sequential):
+    """LeNet-5 as VolMinNet uses it on MNIST: 6 @ 5 x 5, pool, 16 @ 5 x 5, pool, dense 120, 84, n_classes; ReLU.
+
+    Parameters
+    ----------
+    input_shape : tuple of int
+        (channels, height, width) of one image, 12 x 12 or larger; 28 x 28 gives the published 400-120-84 dense part.
+    n_classes : int
+
+    Examples
+    --------
+    >>> sum(p.numel() for p in LeNet((1, 28, 28), 10).parameters())
+    61706
+    """
+
+    def __init__(self, input_shape: tuple[int, int, int], n_classes: int) -> None:
+        channels, height, width = input_shape
+        flat = 16 * ((height // 2 - 4) // 2) * ((width // 2 - 4) // 2)
+        super().__init__(
+            nn.Conv2d(channels, 6, 5, padding=2),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(flat, 120),
+            nn.ReLU(inplace=True),
+            nn.Linear(120, 84),
+            nn.ReLU(inplace=True),
+            nn.Linear(84, n_classes),
+        )
+
+
+class Dropout(nn.Dropout):
+    """Dropout that is several times faster on a CPU, where torch's own costs as much as a layer of the MLP.
+
+    Each random 64-bit number serves four entries, so p is rounded to a multiple of 2^-16 (and 1 / (1 - p) with it).
+    On other devices it is torch's own.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training or input.device.type != "cpu" or self.inplace:
+            return super().forward(input)
+        dropped = round(self.p * 2**16)
+        if dropped in (0, 2**16):
+            return super().forward(input)
+        n = input.numel()
+        words = torch.empty((n + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        bits = words.view(torch.int16)[:n].view(input.shape)  # uniform on -2^15 .. 2^15 - 1
+        mask = bits.ge(dropped - 2**15).to(input.dtype).mul_(2**16 / (2**16 - dropped))
+        return input * mask
+
+
+def make_network(
+    network: str | nn.Module | Callable[..., nn.Module], input_shape: InputShape, n_classes: int, **options: Any
+) -> NetworkFactory:
+    """Return a function without arguments that makes a fresh network at each call.
+
+    Parameters
+    ----------
+    network : {"mlp", "cnn6", "lenet"}, nn.Module or callable
+        A module is copied and initialised anew (``reset_parameters`` of each of its layers) at each call, because two
+        networks of one method must start apart. To start from trained weights give a callable that loads them.
+        A callable is called with the options alone and returns a network with ``n_classes`` outputs.
+    input_shape : int or tuple of int
+        The shape of one sample: (n_features,) or (channels, height, width).
+    n_classes : int
+    **options
+        Of the network: ``hidden``, ``dropout``, ``slope`` (mlp); ``width``, ``dropout``, ``batch_norm`` (cnn6).
+
+    Examples
+    --------
+    >>> factory = make_network("mlp", (1, 28, 28), 10, dropout=0.5)
+    >>> factory()(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 10])
+    """
+    if isinstance(network, nn.Module):
+        if options:
+            raise ValueError(f"options {sorted(options)} are for a network given by name; build the module with them")
+        return lambda: _fresh_copy(network)
+    if callable(network):
+        return lambda: network(**options)
+    shape = _shape(input_shape)
+    if n_classes < 2:
+        raise ValueError(f"n_classes must be at least 2; got {n_classes}")
+    if network == "mlp":
+        return lambda: MLP(shape, n_classes, **options)
+    if network == "cnn6":
+        channels, _, _ = _image_shape("cnn6", shape, smallest=14)
+        return lambda: CNN6(channels, n_classes, **options)
+    if network == "lenet":
+        image = _image_shape("lenet", shape, smallest=12)
+        return lambda: LeNet(image, n_classes, **options)
+    raise ValueError(f"network must be 'mlp', 'cnn6', 'lenet', an nn.Module or a callable; got {network!r}")
+
+
+def _fresh_copy(network: nn.Module) -> nn.Module:
+    fresh = copy.deepcopy(network)
+    for module in fresh.modules():
+        reset = getattr(module, "reset_parameters", None)
+        if callable(reset):
+            reset()
+    return fresh
+
+
+def _shape(input_shape: InputShape) -> tuple[int, ...]:
+    sizes = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
+    shape = tuple(int(size) for size in sizes)
+    if not shape or min(shape) < 1:
+        raise ValueError(f"input_shape must be the shape of one sample, as 784 or (1, 28, 28); got {input_shape!r}")
+    return shape
+
+
+def _image_shape(name: str, shape: tuple[int, ...], smallest: int) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise ValueError(
+            f"network {name!r} needs images, samples of shape (channels, height, width); got {shape}. Reshape the "
+            "samples, or use network='mlp'"
+        )
+    if min(shape[1:]) < smallest:
+        raise ValueError(f"network {name!r} needs images of {smallest} x {smallest} or larger; got {shape[1:]}")
+    return shape

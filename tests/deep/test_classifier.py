@@ -1,0 +1,180 @@
+"""NoisyLabelClassifier: scikit-learn's checks, every method, images, weights, going on, and what T does for it."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="unflip[deep] is not installed")
+
+from sklearn.base import clone  # noqa: E402
+from sklearn.datasets import load_digits, make_blobs  # noqa: E402
+from sklearn.model_selection import GridSearchCV  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
+
+from unflip.deep import METHODS, MLP, NoisyLabelClassifier  # noqa: E402
+from unflip.metrics import clean_scorer, transition_error  # noqa: E402
+from unflip.noise import corrupt, pairflip, symmetric  # noqa: E402
+from unflip.transition import VolMin  # noqa: E402
+
+T3 = pairflip(3, 0.3)
+NOT_REPETITION = "batches are drawn from the samples, so a weight of two is not the sample twice"
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+# VolMin, which needs no training, gives T here: the checks fit hundreds of times.
+@parametrize_with_checks(
+    [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=40, batch_size=32, lr=0.01, ema=None, dropout=0.0)],
+    expected_failed_checks=lambda _: {
+        "check_sample_weight_equivalence_on_dense_data": NOT_REPETITION,
+    },
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, y = make_blobs(600, centers=3, cluster_std=1.5, random_state=1)
+    return X * [1e3, 1e-3], y, corrupt(y, T3, random_state=0)  # features of very different scales
+
+
+def quick(method="mcldce", **options):
+    settings = {"transition": T3, "epochs": 15, "lr": 0.01, "ema": 0.9, "random_state": 0}
+    return NoisyLabelClassifier(method, **{**settings, **options})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns_through_noise(blobs, method):
+    X, y, noisy = blobs
+    model = quick(method, epochs=40).fit(X, noisy)
+    assert model.score(X, y) > 0.85
+    assert len(model.history_) == 40
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, atol=1e-6)
+
+
+def test_estimates_T_by_itself():
+    X, y = load_digits(return_X_y=True)
+    T = pairflip(10, 0.3)
+    noisy = corrupt(y, T, random_state=0)
+    model = NoisyLabelClassifier(random_state=0).fit(X, noisy)
+    assert transition_error(model.transition_, T) < 0.25
+    assert model.score(X, y) > 0.9
+    assert model.class_prior_.sum() == pytest.approx(1)
+
+
+def test_a_method_without_T_estimates_none(blobs):
+    X, _, noisy = blobs
+    model = quick("ce", transition=None).fit(X, noisy)
+    assert model.transition_ is None
+    np.testing.assert_allclose(model.class_prior_, np.bincount(noisy) / len(noisy))
+
+
+def test_volminnet_keeps_the_T_it_learnt(blobs):
+    X, _, noisy = blobs
+    model = quick("volminnet", transition=None, epochs=60).fit(X, noisy)
+    assert transition_error(model.transition_, T3) < 0.3
+
+
+def test_images_of_bytes_and_any_labels():
+    X, y = load_digits(return_X_y=True)
+    images = (X * 15.9375).astype(np.uint8).reshape(-1, 1, 8, 8)
+    names = np.array([f"digit {k}" for k in range(10)])
+    model = quick(transition=symmetric(10, 0.1), epochs=10).fit(images, names[y])
+    assert model.score(images, names[y]) > 0.9
+    assert model.input_shape_ == (1, 8, 8)
+    with pytest.raises(ValueError, match="shape"):
+        model.predict(images[:, :, :4])
+
+
+def test_a_module_of_ones_own(blobs):
+    X, y, noisy = blobs
+    own = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+    before = own[0].weight.clone()
+    assert quick(network=own).fit(X, noisy).score(X, y) > 0.85
+    assert torch.equal(own[0].weight, before)  # it was copied
+    assert quick(network=lambda: MLP(2, 3)).fit(X, noisy).score(X, y) > 0.85
+
+
+def test_weights_count(blobs):
+    X, y, _ = blobs
+    wrong = np.where(np.arange(600) % 2 == 0, y, (y + 1) % 3)  # every second label is wrong
+    weights = np.where(np.arange(600) % 2 == 0, 1.0, 0.0)
+    assert quick(transition=np.eye(3)).fit(X, wrong, weights).score(X, y) > 0.9
+
+
+def test_same_seed_same_result_and_the_global_seed_is_left_alone(blobs):
+    X, _, noisy = blobs
+    state = torch.get_rng_state()
+    a, b = (quick().fit(X, noisy).predict_proba(X) for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert (a != quick(random_state=1).fit(X, noisy).predict_proba(X)).any()
+
+
+def test_warm_start_goes_on(blobs):
+    X, _, noisy = blobs
+    model = quick(epochs=1, warm_start=True, ema=None).fit(X, noisy)
+    first = model.history_[-1]["loss"]
+    T = model.transition_
+    for _ in range(4):
+        model.fit(X, noisy)
+    assert model.history_[-1]["loss"] < first
+    assert model.transition_ is T
+    with pytest.raises(ValueError, match="warm_start"):
+        model.fit(X, np.where(noisy == 2, 7, noisy))
+
+
+def test_evaluation_is_kept_and_does_not_train(blobs):
+    X, y, noisy = blobs
+    seen = quick().fit(X, noisy, evaluate=(X, y))
+    assert seen.history_[-1]["accuracy"] == pytest.approx(seen.score(X, y))
+    np.testing.assert_array_equal(seen.predict_proba(X), quick().fit(X, noisy).predict_proba(X))
+
+
+def test_checkpoint_resumes(blobs, tmp_path):
+    X, _, noisy = blobs
+    straight = quick(decay_from=None).fit(X, noisy)
+    quick(decay_from=None, epochs=5, checkpoint=tmp_path / "run.pt").fit(X, noisy)
+    resumed = quick(decay_from=None, checkpoint=tmp_path / "run.pt").fit(X, noisy)
+    np.testing.assert_array_equal(straight.predict_proba(X), resumed.predict_proba(X))
+
+
+def test_in_a_pipeline_and_a_grid_search(blobs):
+    X, y, noisy = blobs
+    pipe = make_pipeline(StandardScaler(), quick(epochs=5))
+    grid = {"noisylabelclassifier__method": ["mcldce", "gce"]}
+    search = GridSearchCV(clone(pipe), grid, scoring=clean_scorer(T3), cv=2).fit(X, noisy)
+    assert search.best_estimator_.score(X, y) > 0.8
+
+
+def test_an_emptied_class(blobs):
+    X, _, noisy = blobs
+    rows = noisy != 1
+    model = quick(classes=[0, 1, 2]).fit(X[rows], noisy[rows])
+    assert model.predict_proba(X).shape == (600, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"method": "magic"}, "method must be one of"),
+        ({"method_options": {"q": 0.5}}, "no setting q"),
+        ({"network": "resnet"}, "resnet"),
+        ({"epochs": 0}, "epochs"),
+        ({"lr": 0.0}, "lr"),
+        ({"decay_from": 16}, "part of the epochs"),
+        ({"transition": np.full((3, 3), 1 / 3)}, "singular"),
+    ],
+)
+def test_bad_parameters(blobs, options, match):
+    X, _, noisy = blobs
+    with pytest.raises(ValueError, match=match):
+        quick().set_params(**options).fit(X, noisy)

@@ -1,0 +1,141 @@
+"""Model files: every classifier comes back to the bit, and a bad file is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import unflip
+from unflip.files import CLASSES, load
+from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
+from unflip.noise import corrupt, pairflip
+from unflip.transition import AnchorPoints, VolMin
+
+T = pairflip(3, 0.2)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X, corrupt(y, T, random_state=0)
+
+
+def deep(**options):
+    pytest.importorskip("torch", reason="unflip[deep] is not installed")
+    from unflip.deep import NoisyLabelClassifier
+
+    return NoisyLabelClassifier(transition=T, epochs=3, random_state=0, **options)
+
+
+MODELS = {
+    "MCLDCEClassifier": lambda: MCLDCEClassifier(T),
+    "published, estimated T": lambda: MCLDCEClassifier(operator="published", alpha=3.0),
+    "T from an estimator": lambda: MCLDCEClassifier(AnchorPoints()),
+    "MCLDCEClassifierCV": lambda: MCLDCEClassifierCV(T, alphas=[1.0, 10.0], random_state=0),
+    "VolMin": VolMin,
+    "NoisyLabelClassifier": deep,
+    "two networks": lambda: deep(method="jocor"),
+    "VolMinNet": lambda: deep(method="volminnet"),
+}
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("names", [None, ["ash", "beech", "cedar"]], ids=["numbers", "strings"])
+def test_round_trip_is_exact(make, names, iris, tmp_path):
+    X, y = iris
+    model = make().fit(X, y if names is None else np.array(names)[y])
+    model.save(tmp_path / "model")
+    back = unflip.load(tmp_path / "model")
+    assert type(back) is type(model)
+    np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    np.testing.assert_array_equal(back.transition_, model.transition_)
+    assert back.classes_.dtype == model.classes_.dtype
+    assert {p.name for p in (tmp_path / "model").iterdir()} == {"model.json", "weights.safetensors"}
+
+
+def test_a_loaded_model_goes_on(iris, tmp_path):
+    X, y = iris
+    MCLDCEClassifier(T).fit(X[:100], y[:100]).save(tmp_path / "m")
+    on = load(tmp_path / "m").partial_fit(X[100:], y[100:])
+    np.testing.assert_allclose(on.coef_, MCLDCEClassifier(T).fit(X, y).coef_, atol=1e-10)
+
+
+def test_saving_again_replaces_a_model_but_nothing_else(iris, tmp_path):
+    X, y = iris
+    model = MCLDCEClassifier(T).fit(X, y)
+    model.save(tmp_path / "m")
+    model.set_params(alpha=9.0).fit(X, y).save(tmp_path / "m")
+    assert load(tmp_path / "m").alpha == 9.0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(FileExistsError, match="not a saved model"):
+        model.save(tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.txt").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "mine"]  # nothing half-written is left
+
+
+def test_what_cannot_be_saved(iris, tmp_path):
+    X, y = iris
+    with pytest.raises(ValueError, match="not fitted"):
+        MCLDCEClassifier(T).save(tmp_path / "m")
+    torch = pytest.importorskip("torch", reason="unflip[deep] is not installed")
+    own = torch.nn.Linear(4, 3)
+    with pytest.raises(ValueError, match="only the named networks"):
+        deep(network=own).fit(X, y).save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def saved(iris, tmp_path):
+    X, y = iris
+    return MCLDCEClassifier(T).fit(X, y).save(tmp_path / "m")
+
+
+def edit(folder, **changes):
+    document = json.loads((folder / "model.json").read_text())
+    document.update(changes)
+    (folder / "model.json").write_text(json.dumps(document))
+
+
+def test_a_newer_format_is_named(saved):
+    edit(saved, format=99)
+    with pytest.raises(ValueError, match="format 99.*Upgrade"):
+        load(saved)
+
+
+@pytest.mark.parametrize("name", ["os.system", "Ridge", "ClassSums", "__import__"])
+def test_no_class_but_ours_is_built(saved, name):
+    edit(saved, **{"class": name})
+    with pytest.raises(ValueError, match="none of MCLDCEClassifier"):
+        load(saved)
+
+
+@pytest.mark.parametrize("part", ["model.json", "weights.safetensors"])
+@pytest.mark.parametrize("keep", [0, 0.5, 0.99])
+def test_truncated_files_are_refused(saved, part, keep):
+    content = (saved / part).read_bytes()
+    (saved / part).write_bytes(content[: int(keep * len(content))])
+    with pytest.raises(ValueError, match="damaged"):
+        load(saved)
+
+
+def test_missing_and_edited_parts_are_refused(saved, tmp_path):
+    edit(saved, attributes={"dict": {"coef_": {"array": "nowhere"}}})
+    with pytest.raises(ValueError, match="damaged or was edited"):
+        load(saved)
+    edit(saved, attributes={"dict": {"coef_": {"python": "print(1)"}}})
+    with pytest.raises(ValueError, match="unknown entry 'python'"):
+        load(saved)
+    (saved / "weights.safetensors").unlink()
+    with pytest.raises(ValueError, match="missing"):
+        load(saved)
+    with pytest.raises(FileNotFoundError, match="no model.json"):
+        load(tmp_path)
+
+
+def test_every_named_class_exists():
+    for name in CLASSES:
+        if name != "NoisyLabelClassifier":
+            assert hasattr(getattr(unflip, name), "save")
