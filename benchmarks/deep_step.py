@@ -1,0 +1,280 @@
+"""The cost of one training step: python benchmarks/deep_step.py --out benchmarks/results/deep_step.md"""
+
+import platform
+from collections.abc import Callable, Iterator
+from time import process_time as clock  # one thread: what other processes take is not counted
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from _shared import Report, arguments, images
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from unflip.deep import CNN6, make_method, make_network
+from unflip.deep.trainer import Trainer
+from unflip.noise import corrupt, symmetric
+
+BATCH, STEPS, ROUNDS = 128, 100, 30
+LOADER_STEPS, LOADER_EVERY = 20, 3
+CNN_BATCH, CNN_ROUNDS = 32, 5
+T = symmetric(10, 0.2)
+Batches = Callable[[], Iterator[tuple[Tensor, Tensor]]]
+
+
+class ImageDataset(Dataset[tuple[Tensor, int, int]]):
+    """One image at a time, as the reference repositories read MNIST: bytes, PIL image, tensor in [0, 1]."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray) -> None:
+        from PIL import Image
+
+        self.x, self.y, self.to_image = x.reshape(-1, 28, 28), y, Image.fromarray
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, int, int]:
+        image = np.array(self.to_image(self.x[i]))
+        return torch.from_numpy(image).unsqueeze(0).to(torch.float32).div(255), int(self.y[i]), i
+
+
+def training_data(options: object) -> tuple[np.ndarray, np.ndarray, str]:
+    try:
+        x, y, *_ = images(options, "fashion-mnist")
+        x, name = np.rint(x * 255).astype(np.uint8), "Fashion-MNIST"
+    except SystemExit:
+        rng = np.random.default_rng(0)
+        x, y = rng.integers(256, size=(60_000, 784), dtype=np.uint8), rng.integers(10, size=60_000)
+        name = "random bytes"
+    return x, corrupt(y, T, random_state=0), name
+
+
+def products(x: np.ndarray) -> Callable[[], float]:
+    """Seconds of the five matrix products of a step, on shuffled batches that are in cache as they are in a step."""
+    data = torch.from_numpy(x)
+    W1, W2 = torch.randn(256, 784) / 28, torch.randn(10, 256) / 16
+    H, dZ1, dZ2 = torch.randn(BATCH, 256), torch.randn(BATCH, 256), torch.randn(BATCH, 10)
+
+    def run() -> float:
+        total = 0.0
+        for rows in torch.randperm(len(data))[: STEPS * BATCH].split(BATCH):
+            X = data.index_select(0, rows).to(torch.float32).mul_(1 / 255)
+            start = clock()
+            X @ W1.T  # the hidden layer
+            H @ W2.T  # the logits
+            dZ2.T @ H  # the gradient of W2
+            dZ2 @ W2  # of the hidden layer
+            dZ1.T @ X  # of W1
+            total += clock() - start
+        return total / STEPS
+
+    return run
+
+
+def ours(x: np.ndarray, y: np.ndarray, name: str, ema: float | None = None, **options: float) -> Callable[[], float]:
+    settings = {"forget_rate": 0.2} if name in ("coteaching", "jocor") else {}
+    method = make_method(name, make_network("mlp", 784, 10, **options), 10, T, **settings)
+    trainer = Trainer(method, epochs=1, steps_per_epoch=STEPS, ema=ema)
+    data, labels = torch.from_numpy(x), torch.from_numpy(y)
+
+    def run() -> float:
+        start = clock()
+        trainer.fit(data, labels)
+        trainer.epochs += 1
+        return (clock() - start) / STEPS
+
+    return run
+
+
+def loop(batches: Batches, steps: int, dropout: float = 0.0) -> Callable[[], float]:
+    """What one writes first: cross-entropy, fused Adam, the loss read at each step."""
+    layers = [nn.Flatten(), nn.Linear(784, 256), nn.LeakyReLU(0.01), nn.Dropout(dropout), nn.Linear(256, 10)]
+    network = nn.Sequential(*(layer for layer in layers if dropout or not isinstance(layer, nn.Dropout)))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
+
+    def run() -> float:
+        losses = []
+        start = clock()
+        for x, y in batches():
+            loss = F.cross_entropy(network(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            if len(losses) == steps:
+                break
+        return (clock() - start) / steps
+
+    return run
+
+
+def plain_batches(x: np.ndarray, y: np.ndarray) -> Batches:
+    data, labels = torch.from_numpy(x), torch.from_numpy(y)
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in torch.randperm(len(data)).split(BATCH):
+            yield data[rows].float() / 255, labels[rows]
+
+    return batches
+
+
+def loader_batches(x: np.ndarray, y: np.ndarray) -> Batches:
+    loader = DataLoader(ImageDataset(x, y), BATCH, shuffle=True)
+    return lambda: ((images, labels) for images, labels, _ in loader)
+
+
+def convolutions(network: nn.Module, x: Tensor) -> Callable[[], float]:
+    """Seconds of the convolutions alone, forward and both gradients, on the inputs that they have in the network."""
+    pairs: list[tuple[nn.Module, Tensor]] = []
+    hooks = [
+        layer.register_forward_hook(lambda layer, inputs, _: pairs.append((layer, inputs[0].detach().clone())))
+        for layer in network.modules()
+        if isinstance(layer, nn.Conv2d)
+    ]
+    network(x)
+    for hook in hooks:
+        hook.remove()
+    for k, (_, inputs) in enumerate(pairs):
+        inputs.requires_grad_(k > 0)  # the images need no gradient
+
+    def run() -> float:
+        total = 0.0
+        for layer, inputs in pairs:
+            start = clock()
+            z = layer(inputs)
+            total += clock() - start
+            dz = torch.ones_like(z)
+            wanted = [p for p in (inputs, *layer.parameters()) if p.requires_grad]
+            start = clock()
+            torch.autograd.grad(z, wanted, dz)
+            total += clock() - start
+        return total
+
+    return run
+
+
+def cnn_step(x: Tensor, y: Tensor, memory_format: torch.memory_format) -> Callable[[], float]:
+    """A step of CNN6 on images that are laid out one way or the other."""
+    network = CNN6(3, 10).to(memory_format=memory_format)
+    optimizer = torch.optim.Adam(network.parameters(), fused=True)
+    x = x.contiguous(memory_format=memory_format)
+
+    def run() -> float:
+        start = clock()
+        F.cross_entropy(network(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return clock() - start
+
+    return run
+
+
+def cnn_ours(x: Tensor, y: Tensor) -> Callable[[], float]:
+    trainer = Trainer(make_method("ce", make_network("cnn6", (3, 32, 32), 10), 10), epochs=1, batch_size=len(x))
+
+    def run() -> float:
+        start = clock()
+        trainer.fit(x, y)
+        trainer.epochs += 1
+        return clock() - start
+
+    return run
+
+
+def measure(
+    contenders: dict[str, Callable[[], float]], rounds: int, rarely: tuple[str, ...] = ()
+) -> dict[str, list[float]]:
+    """Turn by turn, so that whatever else the machine does meets all of them alike; the first round warms up."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for k in range(rounds + 1):
+        for name, run in contenders.items():
+            times[name].append(float("nan") if name in rarely and k % LOADER_EVERY else run())
+    return {name: values[1:] for name, values in times.items()}
+
+
+def ratio(times: list[float], base: list[float], factor: float = 1.0) -> str:
+    """The median over the rounds, with the quarter and three quarters points."""
+    ratios = [t / (factor * b) for t, b in zip(times, base, strict=True) if t == t and b == b]
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
+    base, loader = "its five matrix products alone", "per-image Dataset and DataLoader, fused Adam"
+    contenders = {
+        base: products(x),
+        "unflip, ce": ours(x, y, "ce"),
+        "unflip, ce, dropout 0.5": ours(x, y, "ce", dropout=0.5),
+        "unflip, mcldce": ours(x, y, "mcldce"),
+        "unflip, mcldce, dropout 0.5, EMA": ours(x, y, "mcldce", ema=0.999, dropout=0.5),
+        "unflip, coteaching, two networks": ours(x, y, "coteaching"),
+        "unflip, jocor, two networks": ours(x, y, "jocor"),
+        "plain loop, fused Adam": loop(plain_batches(x, y), STEPS),
+        "plain loop, fused Adam, dropout 0.5": loop(plain_batches(x, y), STEPS, dropout=0.5),
+        loader: loop(loader_batches(x, y), LOADER_STEPS),
+    }
+    times = measure(contenders, ROUNDS, rarely=(loader,))
+    rows = []
+    for name, values in times.items():
+        networks = 2 if "two networks" in name else 1
+        rows.append(
+            [
+                name,
+                f"{1e3 * float(np.nanmin(values)):.2f}",
+                ratio(values, times[base], networks),
+                ratio(values, times[loader], networks),
+            ]
+        )
+    report.table(["one step", "ms", "/ products", "/ DataLoader step"], rows)
+    report.say(
+        "- ms: processor time of the fastest round.\n"
+        "- / products: the step divided by the five products `X W1`, `H W2`, `dW2`, `dH`, `dW1` of the same shapes on "
+        "shuffled batches that are gathered and scaled outside the clock; twice the products for two networks. The "
+        "bound is 2.0. Median over the rounds, with its quartiles.\n"
+        "- / DataLoader step: the step divided by the same step of a plain loop that is fed by a Dataset of single "
+        "images (bytes, PIL, tensor) and a DataLoader; twice that step for two networks. The bound is 0.33.\n"
+        "- plain loop: tensors in memory, `x[rows].float() / 255`, `zero_grad`, `backward`, `step` and `loss.item()`.\n"
+    )
+
+
+def cnn_table(report: Report) -> None:
+    x, y = torch.rand(CNN_BATCH, 3, 32, 32), torch.randint(10, (CNN_BATCH,))
+    base = "its six convolutions alone"
+    contenders = {
+        base: convolutions(CNN6(3, 10), x),
+        "unflip, ce": cnn_ours(x, y),
+        "plain step": cnn_step(x, y, torch.contiguous_format),
+        "plain step, channels last": cnn_step(x, y, torch.channels_last),
+    }
+    times = measure(contenders, CNN_ROUNDS)
+    report.say(f"CNN6 (2.4 million weights), batches of {CNN_BATCH} images of 3 x 32 x 32, random.\n")
+    report.table(
+        ["one step", "images a second", "/ convolutions"],
+        [[name, f"{CNN_BATCH / min(values):.1f}", ratio(values, times[base])] for name, values in times.items()],
+    )
+    report.say(
+        "- / convolutions: the step divided by the forward pass, the gradients of the weights and those of the inputs "
+        "of the six convolutions on their own inputs.\n"
+        "- channels last: images and weights laid out as (height, width, channel). The trainer leaves the layout as it "
+        "is, because the other one was no faster where it was tried (AVX2, one core)."
+    )
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    report = Report("The cost of one training step", "python benchmarks/deep_step.py", options)
+    x, y, data = training_data(options)
+    report.say(
+        f"One thread, float32, torch {torch.__version__} on {platform.machine()}. The paper's MLP (784-256-10, leaky "
+        f"ReLU), batches of {BATCH} of {data}; {ROUNDS} rounds of {STEPS} steps, in each of which every line takes its "
+        "turn.\n"
+    )
+    mlp_table(report, x, y)
+    cnn_table(report)
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
