@@ -39,6 +39,8 @@ VARIANTS = {
     "published": {"operator": "published", "dropout": 0.5, "ema": 0.999},
     "exact, no EMA": {"operator": "exact", "dropout": 0.5, "ema": None},
     "exact, no dropout": {"operator": "exact", "dropout": 0.0, "ema": 0.999},
+    # A tenth of the noisy labels is held out, and the epoch with the best clean_accuracy on it is the result.
+    "exact, chosen epoch": {"operator": "exact", "dropout": 0.5, "ema": 0.999, "held_out": 0.1},
 }
 
 
@@ -54,7 +56,16 @@ def run(options: argparse.Namespace, data: str, noise: str, variant: str) -> dic
         torch.manual_seed(options.seed)
         method = make_method("mcldce", network, 10, T, prior, operator=settings["operator"])
     trainer = Trainer(method, epochs=40, decay_from=16, ema=settings["ema"], seed=options.seed, progress=False)
-    history = trainer.fit(X, noisy, evaluate=(X_test, y_test))
+    held_out = np.arange(len(noisy)) < settings.get("held_out", 0) * len(noisy)  # the images come in random order
+
+    def evaluate(trainer: Trainer) -> dict[str, float]:
+        scores = {"accuracy": float(np.mean(trainer.predict_logits(X_test).argmax(1).numpy() == y_test))}
+        if held_out.any():
+            guess = trainer.predict_logits(X[held_out]).argmax(1).numpy()
+            scores["estimate"] = clean_accuracy(noisy[held_out], guess, T).estimate
+        return scores
+
+    history = trainer.fit(X[~held_out], noisy[~held_out], evaluate=evaluate)
     predicted = trainer.predict_logits(X_test).argmax(1).numpy()
     score = clean_accuracy(corrupt(y_test, NOISE[noise], random_state=1), predicted, T)
     return {
@@ -65,6 +76,7 @@ def run(options: argparse.Namespace, data: str, noise: str, variant: str) -> dic
         "settings": {**settings, "epochs": 40, "decay_from": 16, "batch_size": 128, "lr": 1e-3, "output": "softmax"},
         "transition_error": transition_error(T, NOISE[noise]),
         "accuracy": [epoch["accuracy"] for epoch in history],
+        "chosen": int(np.argmax([epoch["estimate"] for epoch in history])) if held_out.any() else None,
         "seconds": sum(epoch["seconds"] for epoch in history),
         "estimated_accuracy": score._asdict(),
     }
@@ -97,7 +109,8 @@ def main() -> None:
             printed = []
             for cell in cells.values():
                 accuracy = 100 * np.array(cell["accuracy"])
-                printed.append(f"{accuracy[-10:].mean():.2f} ({accuracy.max():.2f})")
+                value = accuracy[-10:].mean() if cell.get("chosen") is None else accuracy[cell["chosen"]]
+                printed.append(f"{value:.2f} ({accuracy.max():.2f})")
             score = 100 * next(iter(cells.values()))["estimated_accuracy"]["estimate"]
             error = next(iter(cells.values()))["transition_error"]
             paper, best = PAPER[data][noise]
