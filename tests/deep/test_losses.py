@@ -77,10 +77,10 @@ def naive_mae(z, y):
 
 
 LOSSES = {
-    "mcldce": (MCLDCELoss(PAIR, PRIOR), lambda z, y: naive_mcldce(z, y, PAIR)),
-    "mcldce raw": (MCLDCELoss(PAIR, PRIOR, output="raw"), lambda z, y: naive_mcldce(z, y, PAIR, output="raw")),
+    "mcldce": (MCLDCELoss(PAIR, prior=PRIOR), lambda z, y: naive_mcldce(z, y, PAIR)),
+    "mcldce raw": (MCLDCELoss(PAIR, output="raw", prior=PRIOR), lambda z, y: naive_mcldce(z, y, PAIR, output="raw")),
     "mcldce published": (
-        MCLDCELoss(PAIR, PRIOR, "published"),
+        MCLDCELoss(PAIR, "published", prior=PRIOR),
         lambda z, y: naive_mcldce(z, y, PAIR, "published"),
     ),
     "gce": (GCELoss(), naive_gce),

@@ -73,13 +73,13 @@ class MCLDCELoss(NoisyLabelLoss):
     ----------
     transition : array-like of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
-    prior : array-like of shape (n_classes,), default=None
-        The clean class prior; only the published operator reads it. None is the uniform one.
     operator : {"exact", "published"}, default="exact"
         M = T, or the paper's M (:func:`unflip.core.mixing_matrix`).
     output : {"softmax", "raw"}, default="softmax"
         What h is. The paper derives the loss for raw linear scores and does not say which its networks used. Raw scores
         can interpolate the corrected labels, so that a large network memorises the noise; the softmax is bounded.
+    prior : array-like of shape (n_classes,), default=None
+        The clean class prior; only the published operator reads it. None is the uniform one.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Notes
@@ -98,9 +98,10 @@ class MCLDCELoss(NoisyLabelLoss):
     def __init__(
         self,
         transition: ArrayLike,
-        prior: ArrayLike | None = None,
         operator: Operator = "exact",
         output: Output = "softmax",
+        *,
+        prior: ArrayLike | None = None,
         reduction: Reduction = "mean",
     ) -> None:
         rows = corrected_labels(transition, prior, operator)

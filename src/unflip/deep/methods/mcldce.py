@@ -51,7 +51,7 @@ class MCLDCE(Method):
     ) -> None:
         super().__init__(network_factory, n_classes, transition, prior)
         T = required_transition(self, transition, invertible=operator == "exact")
-        self.loss = MCLDCELoss(T, prior, operator, output, reduction="none")
+        self.loss = MCLDCELoss(T, operator, output, prior=prior, reduction="none")
 
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
         return weighted_mean(self.loss(self.logits(x), y), weight)
