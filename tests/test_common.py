@@ -8,10 +8,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from unflip.transition import AnchorPoints, DualT, VolMin
 
 from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
 from unflip.noise import asymmetric, corrupt, pairflip
+from unflip.transition import AnchorPoints, DualT, VolMin
 
 CLASSIFIERS = [
     MCLDCEClassifier(),
