@@ -12,6 +12,9 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c const
 # Two test processes with one thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# deep_accuracy reads the records of deep_transition.
+BENCHMARKS := operators transition linear_fit linear_accuracy deep_step deep_transition deep_accuracy
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test slow lint format bench clean
 
@@ -37,7 +40,7 @@ format: $(DEV)  ## mend style and format
 	$(BIN)/ruff format .
 
 bench: $(DEV)  ## run the scripts in benchmarks/, one after the other
-	@set -e; for script in $(sort $(wildcard benchmarks/[!_]*.py)); do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py; done
 
 clean:  ## remove the environment, the caches and what was built
 	rm -rf $(VENV) build dist demo-report .hypothesis .mypy_cache .pytest_cache .ruff_cache

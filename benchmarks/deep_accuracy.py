@@ -1,7 +1,7 @@
 """MC-LDCE with the MLP on MNIST and Fashion-MNIST, T estimated: python benchmarks/deep_accuracy.py
 
 40 epochs, linear decay from epoch 16, one JSON record a run under ``--records``; a run that has one is not run again. T
-is CrossFitEM's, taken from the records of benchmarks/deep_transition.py, which must have run before.
+is CrossFitEM's (its seed 0), from the records of benchmarks/deep_transition.py, which must have run before.
 """
 
 import argparse
@@ -47,8 +47,10 @@ VARIANTS = {
 def run(options: argparse.Namespace, data: str, noise: str, variant: str) -> dict:
     X, y, X_test, y_test = images(options, data)
     noisy = corrupt(y, NOISE[noise], random_state=0)
-    record = json.loads((RESULTS / "deep_transition" / f"{data}-{noise.replace(' ', '-')}-0.json").read_text())
-    T = np.array(record["crossfit"])
+    source = RESULTS / "deep_transition" / f"{data}-{noise.replace(' ', '-')}-0.json"
+    if not source.exists():
+        raise SystemExit(f"{source} is missing: run python benchmarks/deep_transition.py first")
+    T = np.array(json.loads(source.read_text())["crossfit"])
     prior = clean_prior(np.bincount(noisy, minlength=10) / len(noisy), T)
     settings = VARIANTS[variant]
     network = make_network("mlp", (784,), 10, dropout=settings["dropout"])

@@ -1,6 +1,7 @@
 """Model files: every classifier comes back to the bit, and a bad file is refused."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,14 +71,44 @@ def test_saving_again_replaces_a_model_but_nothing_else(iris, tmp_path):
     assert load(tmp_path / "m").alpha == 9.0
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(FileExistsError, match="not a saved model"):
-        model.save(tmp_path / "mine")
+    for extra in ("thesis.txt", "model.json"):  # others, too, call a file model.json
+        (tmp_path / "mine" / extra).write_text('{"years": "of work"}')
+        with pytest.raises(FileExistsError, match="nothing else"):
+            model.save(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").exists()
+    (tmp_path / "m" / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="nothing else"):
+        model.save(tmp_path / "m")
+    assert (tmp_path / "m" / "notes.txt").exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "mine"]  # nothing half-written is left
+
+
+def test_a_failure_keeps_the_old_model(iris, tmp_path, monkeypatch):
+    X, y = iris
+    model = MCLDCEClassifier(T).fit(X, y)
+    model.save(tmp_path / "m")
+    rename = Path.rename
+
+    def failing(self, target):
+        if ".old" not in str(target) and ".old" not in str(self):
+            raise OSError("no space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(OSError, match="no space"):
+        model.set_params(alpha=9.0).fit(X, y).save(tmp_path / "m")
+    monkeypatch.undo()
+    assert load(tmp_path / "m").alpha == 1.0
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 
 def test_what_cannot_be_saved(iris, tmp_path):
     X, y = iris
+    dates = np.array(["2020-01-01", "2021-01-01", "2022-01-01"], dtype="datetime64[D]")
+    model = MCLDCEClassifier(T).fit(X, y)
+    model.classes_ = dates
+    with pytest.raises(ValueError, match="classes_ is of a kind that cannot be saved.*datetime64"):
+        model.save(tmp_path / "m")
     with pytest.raises(ValueError, match="not fitted"):
         MCLDCEClassifier(T).save(tmp_path / "m")
     torch = pytest.importorskip("torch", reason="unflip[deep] is not installed")

@@ -50,6 +50,14 @@ def test_warns_where_T_does_not_fit_the_labels():
     assert score.low == score.high == 1
 
 
+def test_a_perfect_model_does_not_warn_and_one_sample_says_nothing():
+    for n in range(2, 200):
+        y = np.arange(n) % 2
+        assert clean_accuracy(y, y, np.eye(2)).estimate == pytest.approx(1)
+    score = clean_accuracy([0], [0], symmetric(2, 0.2), classes=[0, 1])
+    assert (score.low, score.high) == (0, 1)
+
+
 def test_weights_are_repetition_for_the_estimate():
     rng = np.random.default_rng(0)
     y, pred, w = rng.integers(3, size=60), rng.integers(3, size=60), rng.integers(4, size=60)

@@ -38,17 +38,19 @@ def check_training_data(
 
 
 def resolve_transition(
-    transition: Any, default: Any, X: Any, y: NDArray[Any], classes: NDArray[Any], sample_weight: FloatArray | None
+    transition: Any, default: Any, X: Any, codes: IntArray, classes: NDArray[Any], sample_weight: FloatArray | None
 ) -> tuple[FloatArray, Any]:
     """Return T and the fitted estimator it came from (None if T was given).
+
+    Sample weights reach an estimator whose ``fit`` takes them; another one estimates T from the samples as they are.
 
     Parameters
     ----------
     transition : array-like, estimator or None
         What the user gave: T itself, an estimator with ``fit`` and ``transition_``, or None for ``default``.
     default : estimator
-    X, y, classes, sample_weight
-        Noisy training data; ``y`` holds labels, not codes.
+    X, codes, classes, sample_weight
+        Noisy training data.
     """
     if transition is not None and not hasattr(transition, "fit"):
         return check_transition(transition, len(classes)), None
@@ -56,7 +58,12 @@ def resolve_transition(
     if "classes" in estimator.get_params(deep=False) and estimator.classes is None:
         estimator.set_params(classes=classes)
     weighted = sample_weight is not None and has_fit_parameter(estimator, "sample_weight")
-    estimator.fit(X, y, **({"sample_weight": sample_weight} if weighted else {}))
+    estimator.fit(X, classes[codes], **({"sample_weight": sample_weight} if weighted else {}))
+    if not hasattr(estimator, "transition_"):
+        raise ValueError(
+            f"transition must be a matrix or an estimator that sets transition_ in fit; {type(estimator).__name__} "
+            "does not. AnchorPoints(classifier) and DualT(classifier) make one of a classifier"
+        )
     return check_transition(estimator.transition_, len(classes)), estimator
 
 

@@ -19,7 +19,9 @@ from unflip.core import ClassSums
 FORMAT = 1
 # What load may build. A file names a class; it never says where to import it from.
 CLASSES = ("MCLDCEClassifier", "MCLDCEClassifierCV", "VolMin", "NoisyLabelClassifier")
+FILES = {"model.json", "weights.safetensors"}
 OMITTED = {"omitted": True}  # stands for what only code could restore, such as the estimator that T came from
+MAY_BE_OMITTED = ("transition", "transition_estimator_", "random_state", "checkpoint", "cv")
 
 
 class Savable:
@@ -28,11 +30,11 @@ class Savable:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fitted model to the folder ``path``: ``model.json`` and ``weights.safetensors``, no pickle.
 
-        The folder appears whole or not at all. A model that is already there is replaced; anything else is refused.
-        What only code could restore (an estimator given as ``transition``, a random state that is a generator) is left
-        out: the fitted T is kept, how it was estimated is not.
+        The folder appears whole or not at all. A folder that holds a saved model and nothing else is replaced; anything
+        else is refused. What only code could restore (an estimator given as ``transition``, a generator given as
+        ``random_state``, a splitter given as ``cv``) is left out: the fitted T is kept, how it was estimated is not.
         """
-        return _write(Path(path), self)
+        return _write(Path(path).resolve(), self)
 
     def _fitted_state(self) -> dict[str, Any]:
         """The fitted attributes, as plain values, arrays, ClassSums and containers of them."""
@@ -44,7 +46,10 @@ class Savable:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that ``save`` wrote. It runs no code from the file and checks all that it reads.
+    """Read a model that ``save`` wrote. It runs no code from the file.
+
+    A file that is truncated, of another format or not one of ours is refused with the reason. What is inside, such as
+    the coefficients, is taken as it is.
 
     Parameters
     ----------
@@ -85,8 +90,10 @@ def _write(path: Path, model: Any) -> Path:
     name = type(model).__name__
     if name not in CLASSES:
         raise ValueError(f"{name} cannot be saved; these can: {', '.join(CLASSES)}")
-    if path.exists() and not (path / "model.json").is_file():
-        raise FileExistsError(f"{path} exists and is not a saved model; choose another path")
+    if path.exists() and not _is_saved_model(path):
+        raise FileExistsError(
+            f"{path} exists and is not a folder with a saved model and nothing else; choose another path"
+        )
     state = model._fitted_state()
     if not state:
         raise ValueError(f"this {name} is not fitted yet; call fit before save")
@@ -100,16 +107,32 @@ def _write(path: Path, model: Any) -> Path:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    aside = partial.with_name(partial.name + ".old")
     try:
         partial.chmod(0o755)
         (partial / "model.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         _safetensors().numpy.save_file(arrays, partial / "weights.safetensors")
         if path.exists():
-            shutil.rmtree(path)
-        partial.rename(path)
+            path.rename(aside)
+        try:
+            partial.rename(path)
+        except OSError:
+            if aside.exists():  # the old model is better than none
+                aside.rename(path)
+            raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        if path.exists():
+            shutil.rmtree(aside, ignore_errors=True)
     return path
+
+
+def _is_saved_model(path: Path) -> bool:
+    try:
+        document = json.loads((path / "model.json").read_text(encoding="utf-8"))
+        return {item.name for item in path.iterdir()} <= FILES and document["class"] in CLASSES
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _encode(value: Any, key: str, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -130,7 +153,13 @@ def _encode(value: Any, key: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return {"dict": {name: _encode(item, f"{key}.{name}", arrays) for name, item in value.items()}}
     if isinstance(value, list | tuple | range):
         return {"list": [_encode(item, f"{key}.{i}", arrays) for i, item in enumerate(value)]}
-    return OMITTED
+    name = key.rpartition(".")[2]
+    if name in MAY_BE_OMITTED:
+        return OMITTED
+    kind = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    raise ValueError(
+        f"{name} is of a kind that cannot be saved without code, {kind}; labels must be numbers or strings"
+    )
 
 
 def _decode(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -84,10 +84,11 @@ def clean_accuracy(
     estimate = float(weights @ hits)
     # Var(sum w_i z_i) of independent z_i with weights that sum to one; n / (n - 1) makes it unbiased for equal weights.
     n_effective = 1 / float(weights @ weights)
-    spread = float(weights**2 @ (hits - estimate) ** 2) * n_effective / max(n_effective - 1, 1)
-    error = float(np.sqrt(spread))
+    spread = float(weights**2 @ (hits - estimate) ** 2)
+    # One sample (or one that has all the weight) says nothing of its own spread.
+    error = float(np.sqrt(spread * n_effective / (n_effective - 1))) if n_effective > 1 + 1e-9 else np.inf
     half = float(norm.ppf((1 + confidence) / 2)) * error
-    if not -3 * error <= estimate <= 1 + 3 * error:
+    if estimate + 3 * error < -1e-9 or estimate - 3 * error > 1 + 1e-9:
         warnings.warn(
             f"the estimated accuracy is {estimate:.2f} +- {error:.2f}, which no sampling explains: transition does not "
             "fit these labels. Estimate it anew, or from more data",

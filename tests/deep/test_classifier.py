@@ -12,10 +12,11 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
+from unflip.core import corrected_labels  # noqa: E402
 from unflip.deep import METHODS, MLP, NoisyLabelClassifier  # noqa: E402
 from unflip.metrics import clean_scorer, transition_error  # noqa: E402
 from unflip.noise import corrupt, pairflip, symmetric  # noqa: E402
-from unflip.transition import VolMin  # noqa: E402
+from unflip.transition import CrossFitEM, VolMin, VolMinNet  # noqa: E402
 
 T3 = pairflip(3, 0.3)
 NOT_REPETITION = "batches are drawn from the samples, so a weight of two is not the sample twice"
@@ -31,12 +32,19 @@ def one_thread():
 
 # VolMin, which needs no training, gives T here: the checks fit hundreds of times.
 @parametrize_with_checks(
-    [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=40, batch_size=32, lr=0.01, ema=None, dropout=0.0)],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": NOT_REPETITION,
-    },
+    [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=40, batch_size=32, lr=0.01)],
+    expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
 def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [VolMinNet(batch_size=64), CrossFitEM(VolMin(rounds=0), rounds=12, lr=0.01)],
+    expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
+)
+def test_scikit_learn_for_estimators_of_T(estimator, check):
     check(estimator)
 
 
@@ -127,9 +135,35 @@ def test_warm_start_goes_on(blobs):
     for _ in range(4):
         model.fit(X, noisy)
     assert model.history_[-1]["loss"] < first
-    assert model.transition_ is T
+    np.testing.assert_array_equal(model.transition_, T)
     with pytest.raises(ValueError, match="warm_start"):
         model.fit(X, np.where(noisy == 2, 7, noisy))
+
+
+def test_warm_start_takes_new_settings(blobs):
+    X, _, noisy = blobs
+    model = quick("forward", epochs=2, warm_start=True).fit(X, noisy)  # T has zeros, and their logarithms
+    model.fit(X, noisy)
+    assert np.isfinite(model.history_[-1]["loss"])
+    model.set_params(transition=np.eye(3)).fit(X, noisy)
+    np.testing.assert_array_equal(model.transition_, np.eye(3))
+    model = quick(epochs=2, warm_start=True).fit(X, noisy)
+    model.set_params(method_options={"operator": "published"}).fit(X, noisy)
+    expected = torch.from_numpy(corrected_labels(T3, model.class_prior_, "published")).float()
+    torch.testing.assert_close(model.methods_[0].loss.rows, expected)
+    with pytest.raises(ValueError, match="one of them"):
+        model.set_params(checkpoint="run.pt").fit(X, noisy)
+
+
+def test_bytes_and_floats_are_not_confused():
+    X, y = load_digits(return_X_y=True)
+    images = (X * 15.9375).astype(np.uint8).reshape(-1, 1, 8, 8)
+    model = quick(transition=symmetric(10, 0.1), epochs=2).fit(images, y)
+    with pytest.raises(ValueError, match="uint8"):
+        model.predict(images.astype(np.float32))
+    np.testing.assert_allclose(model.predict_proba(images), model.predict_proba(images / 255), atol=1e-5)
+    table = quick(transition=symmetric(10, 0.1), epochs=2).fit(X.astype(np.uint8), y)  # standardised: no matter
+    np.testing.assert_array_equal(table.predict(X.astype(np.uint8)), table.predict(X))
 
 
 def test_evaluation_is_kept_and_does_not_train(blobs):
@@ -171,6 +205,7 @@ def test_an_emptied_class(blobs):
         ({"epochs": 0}, "epochs"),
         ({"lr": 0.0}, "lr"),
         ({"decay_from": 16}, "part of the epochs"),
+        ({"checkpoint": "run.pt", "random_state": None}, "needs a random_state"),
         ({"transition": np.full((3, 3), 1 / 3)}, "singular"),
     ],
 )

@@ -1,17 +1,19 @@
 """Two real processes train as one does, and none waits for a dead one."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from unflip.deep.distributed import World, join, launched
+from unflip.deep.distributed import World, first_rank, join, launched
 from unflip.deep.methods import make_method
 from unflip.deep.trainer import Trainer
 
@@ -29,17 +31,23 @@ class PartlyUsed(nn.Module):
         return self.used(x)
 
 
+class Normed(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3))
+
+
 def data():
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(256, (N, 6), generator=generator, dtype=torch.uint8)
     return x, x[:, :3].argmax(1), torch.rand(N, generator=generator)
 
 
-def trainer(seed=0, **settings):
+def trainer(seed=0, network=PartlyUsed, **settings):
+    """Each process brings its own seed of the order; that of process 0 counts."""
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
-        method = make_method("ce", PartlyUsed, 3)
-    return Trainer(method, batch_size=16, **settings)
+        method = make_method("ce", network, 3)
+    return Trainer(method, batch_size=16, seed=int(os.environ.get("RANK", 0)), **settings)
 
 
 def one_gradient(seed=0):
@@ -58,6 +66,26 @@ def three_epochs(seed=0, **settings):
     return full
 
 
+def normed(rank):
+    """With batch norm every process sees other statistics while it trains."""
+    x, y, _ = data()
+    full = trainer(rank, Normed, epochs=2, lr=0.01, ema=0.9)
+    full.fit(x[:128], y[:128], evaluate=lambda t: {"accuracy": t.predict_logits(x)})
+    return result(full)
+
+
+def refusal(rank):
+    """What is said when the processes were given other labels."""
+    x, y, _ = data()
+    with pytest.raises(RuntimeError) as raised:
+        trainer(epochs=1).fit(x, (y + rank) % 3)
+    return str(raised.value)
+
+
+def first_values(rank):
+    return [first_rank(rank + 5), first_rank(np.full((2, 2), rank + 0.5)).tolist(), first_rank(None)]
+
+
 def result(full):
     accuracies = [record["accuracy"] for record in full.history]
     losses = [record["loss"] for record in full.history]
@@ -68,7 +96,13 @@ def worker(directory, end):
     """What each of two processes does; process 1 starts from other weights, and in the end it is no more."""
     torch.set_num_threads(1)
     rank = int(os.environ["RANK"])
-    state = {"gradient": one_gradient(seed=rank), **result(three_epochs(seed=rank))}
+    state = {
+        "first": first_values(rank),  # before any trainer
+        "gradient": one_gradient(seed=rank),
+        **result(three_epochs(seed=rank)),
+        "normed": normed(rank),
+        "refusal": refusal(rank),
+    }
     torch.save(state, f"{directory}/{rank}.pt")
     if end == "none":
         return
@@ -115,6 +149,14 @@ def check_agreement(directory):
         torch.testing.assert_close(ours[0]["gradient"][k], value, rtol=1e-5, atol=1e-6)
     for both in ours:
         assert both["numbers"] == pytest.approx(alone["numbers"], rel=1e-5)
+        assert both["first"] == [5, [[0.5, 0.5], [0.5, 0.5]], None]
+        assert re.search(r"process 0 has labels=\d+, process 1 has \d+; give every process the same", both["refusal"])
+    for part in ("weights", "average"):
+        first, second = (both["normed"][part] for both in ours)
+        assert "networks.0.1.running_mean" in first
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[name], second[name]) for name in first)
+    assert ours[0]["normed"]["numbers"] == ours[1]["normed"]["numbers"]
 
 
 def test_two_processes_agree_with_one_and_survive_a_kill(tmp_path):
@@ -180,6 +222,9 @@ def test_alone_without_a_launcher(monkeypatch):
     assert join(torch.device("cpu")) == (0, 1)
     total = torch.tensor(3)
     assert World(0, 1).sum(total) is total
+    T = np.eye(2)
+    assert first_rank(T) is T
+    World(0, 1).check_equal({"seed": 3}, "nobody else is here")
 
 
 if __name__ == "__main__":

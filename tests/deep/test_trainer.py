@@ -176,6 +176,52 @@ def test_any_network(data):
         torch.testing.assert_close(a, b, rtol=0.5, atol=0.5)
 
 
+@pytest.mark.parametrize("name", ["forward", "mcldce", "volminnet"])
+def test_constants_are_not_averaged(data, name):
+    T = np.array([[0.8, 0.2, 0], [0, 0.8, 0.2], [0.2, 0, 0.8]])  # log 0 = -inf is a constant of the forward loss
+    trainer = Trainer(make_method(name, Awkward, 3, T), epochs=2, batch_size=16, ema=0.9)
+    start = {key: value.clone() for key, value in trainer.method.state_dict().items()}
+    trainer.fit(*data)
+    state, average = trainer.method.state_dict(), trainer.model.state_dict()
+    assert not any(value.isnan().any() for value in average.values())
+    for key in average:
+        if key.startswith("loss.") or ".unused." in key:
+            assert torch.equal(average[key], start[key]), key
+        elif key.endswith("num_batches_tracked"):
+            assert average[key] == state[key] == 14
+        else:
+            assert not torch.equal(average[key], state[key]), key
+
+
+def test_running_statistics_of_a_cnn_are_averaged():
+    x, y = torch.rand(24, 1, 14, 14, generator=torch.Generator().manual_seed(0)), torch.arange(24) % 3
+    model = make_method("mcldce", make_network("cnn6", (1, 14, 14), 3, width=0.05), 3, symmetric(3, 0.1))
+    norm = model.networks[0][1]
+    means = []
+
+    class Watch(Adam):
+        def step(self, closure=None):
+            means.append(norm.running_mean.clone())
+            super().step()
+
+        step.hooked = True
+
+    trainer = Trainer(model, epochs=1, batch_size=8, ema=0.9, optimizer=Watch)
+    trainer.fit(x, y)
+    expected = torch.zeros_like(means[0])
+    for step, mean in enumerate(means, 1):
+        expected.lerp_(mean, 1 - (1 + step) / (10 + step))
+    torch.testing.assert_close(trainer.average.networks[0][1].running_mean, expected)
+    assert torch.equal(trainer.average.loss.rows, model.loss.rows)
+
+
+def test_the_first_beta_may_be_zero_after_the_decay(data):
+    trainer = Trainer(method(), epochs=2, decay_from=1, beta1_after_decay=0.0)
+    betas = []
+    trainer.fit(*data, callback=lambda t, _: betas.append(t.optimizer.param_groups[0]["betas"]))
+    assert betas == [(0.9, 0.999), (0.0, 0.999)]
+
+
 def test_parameter_groups_keep_their_learning_rates(data):
     class TwoRates(Recorder):
         def parameter_groups(self, lr):
@@ -261,6 +307,117 @@ def test_a_checkpoint_of_other_labels_is_refused(tmp_path, data):
     Trainer(method(), epochs=1, checkpoint=path).fit(x, y)
     with pytest.raises(ValueError, match="labels="):
         Trainer(method(), epochs=2, checkpoint=path).fit(x, 2 - y)
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "message"),
+    [
+        (lambda x: 255 - x, None, "x="),
+        (lambda x: x.astype(np.float32), None, "x.dtype="),
+        (lambda x: x[:, :, np.newaxis], None, "x.shape="),
+        (lambda x: x, np.arange(101), "sample_weight="),
+    ],
+)
+def test_a_checkpoint_of_other_inputs_is_refused(tmp_path, data, x, weight, message):
+    path = tmp_path / "checkpoint.pt"
+    Trainer(method(), epochs=1, checkpoint=path).fit(*data)
+    with pytest.raises(ValueError, match=f"was made with {message}"):
+        Trainer(method(), epochs=2, checkpoint=path).fit(x(data[0]), data[1], sample_weight=weight)
+
+
+def test_the_mark_of_large_data_takes_few_rows():
+    x = np.zeros((2500, 2))
+    marks = [MemoryBatches(x, np.zeros(2500, int), None, CPU).mark()]
+    for row in (1, 3):  # every third row counts
+        x[row] = 1
+        marks.append(MemoryBatches(x, np.zeros(2500, int), None, CPU).mark())
+    assert marks[0] == marks[1] != marks[2]
+
+
+T = symmetric(3, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "then", "message"),
+    [
+        ("mcldce", {"transition": T}, {"transition": symmetric(3, 0.3)}, "checksum of method.loss.rows="),
+        ("forward", {"transition": T}, {"transition": symmetric(3, 0.3)}, "checksum of method.loss.log_columns="),
+        ("mcldce", {"transition": T}, {"transition": T, "operator": "published"}, "method.loss.operator='exact'"),
+        ("gce", {"q": 0.7}, {"q": 0.5}, "method.loss.q=0.7"),
+        ("gce", {}, {"k": 0.5}, "method.truncated_loss"),
+        ("jocor", {"transition": T}, {"transition": symmetric(3, 0.3)}, "method.forget_rate=0"),
+        ("jocor", {"forget_rate": 0.2}, {"forget_rate": 0.2, "co_lambda": np.float64(0.5)}, "method.co_lambda="),
+        ("volminnet", {}, {"volume": 0.1}, "method.volume="),
+    ],
+)
+def test_a_checkpoint_of_other_settings_of_the_method_is_refused(tmp_path, data, name, first, then, message):
+    def run(epochs, settings, **network):
+        made = make_method(name, make_network("mlp", 6, 3, **network), 3, **settings)
+        Trainer(made, epochs=epochs, ema=0.9, checkpoint=tmp_path / "checkpoint.pt").fit(*data)
+
+    run(1, first)
+    with pytest.raises(ValueError, match=f"was made with {message}"):
+        run(2, then)
+    with pytest.raises(ValueError, match="was made with method.networks.0.1.out_features=256"):
+        run(2, first, hidden=9)
+    with pytest.raises(ValueError, match="was made with method.networks.0.2.negative_slope=0.01"):
+        run(2, first, slope=0.1)
+    run(2, first)
+    run(2, first)  # finished: only read
+
+
+def test_numbers_of_numpy_may_be_settings(tmp_path, data):
+    for epochs in (1, 2):
+        model = make_method("gce", make_network("mlp", 6, 3), 3, q=np.float32(0.5))
+        trainer = Trainer(model, epochs=epochs, lr=np.float64(0.01), seed=np.int64(3), checkpoint=tmp_path / "c.pt")
+        assert len(trainer.fit(*data)) == epochs
+
+
+def test_what_a_method_keeps_while_it_trains_does_not_stop_a_resume(tmp_path, data):
+    class Counting(Recorder):
+        def __init__(self):
+            super().__init__(make_network("mlp", 6, 3))
+            self.calls = 0
+            self.register_buffer("total", torch.zeros(()))
+
+        def forward(self, x, y, epoch, weight=None):
+            self.calls += 1
+            self.total += len(x)
+            return super().forward(x, y, epoch, weight)
+
+    for epochs in (1, 2):
+        trainer = Trainer(Counting(), epochs=epochs, ema=0.5, checkpoint=tmp_path / "c.pt")
+        trainer.fit(*data)
+    assert trainer.model.total == 202
+    trainer.epochs = 3
+    trainer.fit(*data)
+    assert trainer.model.total == 303
+
+
+def test_a_checkpoint_of_other_shapes_is_refused(tmp_path, data):
+    class Scaled(nn.Linear):
+        def __init__(self, n):
+            super().__init__(6, 3)
+            self.scale = nn.Parameter(torch.ones(n))
+
+        def forward(self, x):
+            return super().forward(x) * self.scale
+
+    path = tmp_path / "checkpoint.pt"
+    Trainer(method(lambda: Scaled(1)), epochs=1, checkpoint=path).fit(*data)
+    with pytest.raises(ValueError, match=r"shape of method.networks.0.scale=\[1\], now it is \[3\]"):
+        Trainer(method(lambda: Scaled(3)), epochs=2, checkpoint=path).fit(*data)
+
+
+@pytest.mark.parametrize("part", ["method", "average", "optimizer"])
+def test_a_checkpoint_whose_tensors_do_not_fit_is_refused(tmp_path, data, part):
+    path = tmp_path / "checkpoint.pt"
+    Trainer(method(), epochs=1, ema=0.9, checkpoint=path).fit(*data)
+    state = torch.load(path, weights_only=True)
+    state[part].popitem()
+    torch.save(state, path)
+    with pytest.raises(ValueError, match="checkpoint.pt does not fit"):
+        Trainer(method(), epochs=2, ema=0.9, checkpoint=path).fit(*data)
 
 
 class Malicious:
@@ -354,6 +511,21 @@ def test_evaluation_by_a_function(data, tmp_path):
     assert trainer.fit(*data, evaluate=lambda t: next(values))[0].items() >= {"a": 1.0, "b": 2}.items()
     again = Trainer(method(), epochs=2, checkpoint=tmp_path / "c.pt")  # NumPy's numbers could not be loaded again
     assert again.fit(*data, evaluate=lambda t: 0.25)[1]["accuracy"] == 0.25
+
+
+@pytest.mark.parametrize("result", [np.array([0.5, 1]), torch.tensor([0.5, 1]), {"accuracy": (np.float32(0.5), 1)}])
+def test_arrays_are_recorded_as_lists(data, tmp_path, result):
+    for epochs in (1, 2):
+        trainer = Trainer(method(), epochs=epochs, checkpoint=tmp_path / "c.pt", progress=True)
+        trainer.fit(*data, evaluate=lambda t: result, callback=lambda t, record: record.update(by={np.int64(2): T}))
+    assert [record["accuracy"] for record in trainer.history] == [[0.5, 1.0]] * 2
+    assert trainer.history[0]["by"] == {2: T.tolist()}
+
+
+def test_what_a_checkpoint_cannot_hold_is_not_recorded(data, tmp_path):
+    with pytest.raises(ValueError, match="best is or holds a Linear"):
+        Trainer(method(), checkpoint=tmp_path / "c.pt").fit(*data, evaluate=lambda t: {"best": [nn.Linear(1, 1)]})
+    assert not any(tmp_path.iterdir())
 
 
 def test_steps_per_epoch(data):

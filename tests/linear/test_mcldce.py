@@ -168,6 +168,13 @@ class TestSums:
         expected = MCLDCEClassifier(T, alpha=9.0).fit(X, noisy)
         np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-12)
 
+    def test_sums_of_other_features_forget_the_names(self, problem):
+        X, _, noisy = problem
+        model = MCLDCEClassifier(T3).fit(pd.DataFrame(X, columns=list("abcde")), noisy)
+        model.fit_sums(ClassSums.of(X[:, :2], noisy, 3))
+        assert model.n_features_in_ == 2
+        assert not hasattr(model, "feature_names_in_")
+
     def test_sums_from_anywhere(self, problem):
         X, _, noisy = problem
         sums = ClassSums.of(X[:100], noisy[:100], 3) + ClassSums.of(X[100:], noisy[100:], 3)
@@ -176,15 +183,20 @@ class TestSums:
         np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-10)
         np.testing.assert_array_equal(model.predict(X), np.array(["a", "b", "c"])[expected.predict(X)])
 
-    def test_memory_beyond_X_does_not_grow_with_n(self):
-        X = np.random.default_rng(0).normal(size=(400_000, 16)).astype(np.float32)
-        y = (X[:, 0] > 0).astype(int)
-        model = MCLDCEClassifier(symmetric(2, 0.1))
-        tracemalloc.start()
-        model.fit(X, y)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < X.nbytes  # a float64 copy alone would be twice that
+    def test_memory_beyond_X_grows_by_the_labels_alone(self):
+        """Some arrays of one number a row; a copy of X would be 32 of them."""
+
+        def peak(n):
+            X = np.random.default_rng(0).normal(size=(n, 32))
+            y = (X[:, 0] > 0).astype(int)
+            model = MCLDCEClassifier(symmetric(2, 0.1))
+            tracemalloc.start()
+            model.fit(X, y)
+            used = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            return used
+
+        assert peak(300_000) - peak(100_000) < 6 * 8 * 200_000
 
 
 class TestInputs:
@@ -335,6 +347,21 @@ def test_bad_partial_fit(problem):
         model.partial_fit(X, noisy, [0, 1, 2, 3])
     with pytest.raises(ValueError, match="outside classes"):
         model.partial_fit(X, noisy + 1)
+
+
+def test_a_failed_first_block_can_be_mended(problem):
+    X, _, noisy = problem
+    model = MCLDCEClassifier(np.eye(4))
+    with pytest.raises(ValueError, match="4 x 4"):
+        model.partial_fit(X, noisy, [0, 1, 2])
+    model.set_params(transition=T3).partial_fit(X, noisy, [0, 1, 2])
+    np.testing.assert_allclose(model.coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_, atol=1e-10)
+
+
+def test_a_classifier_is_no_estimator_of_T(problem):
+    X, _, noisy = problem
+    with pytest.raises(ValueError, match=r"RidgeClassifier does not\. AnchorPoints"):
+        MCLDCEClassifier(RidgeClassifier()).fit(X, noisy)
 
 
 def test_bad_sums(problem):

@@ -76,6 +76,18 @@ def test_sparse_and_wide_choose_alike(digits, monkeypatch):
     assert len(default.risk_) == 17
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_wide_data_have_the_same_grid_and_skip_empty_folds(digits, monkeypatch, kind):
+    X, _, noisy = digits
+    X, noisy = X[:300], noisy[:300]
+    weights = np.where(np.arange(300) < 100, 0.0, 1.0)  # the first of three folds counts nothing
+    sums = MCLDCEClassifierCV(T, cv=KFold(3)).fit(X, noisy, weights)
+    monkeypatch.setattr("unflip.linear.mcldce_cv.is_wide", lambda _: True)
+    rows = MCLDCEClassifierCV(T, cv=KFold(3)).fit(kind(X), noisy, weights)
+    np.testing.assert_allclose(rows.alphas_, sums.alphas_)
+    np.testing.assert_allclose(rows.risk_[4:], sums.risk_[4:], rtol=1e-4)
+
+
 def test_folds_as_sums(digits):
     X, _, noisy = digits
     folds = [ClassSums.of(X[test], noisy[test], 10) for _, test in KFold(4).split(X)]

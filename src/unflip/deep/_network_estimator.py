@@ -32,6 +32,7 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
     methods_: list[Method]
     classes_: NDArray[Any]
     input_shape_: tuple[int, ...]
+    bytes_: bool
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return P(clean = k | x), shape (n_samples, n_classes).
@@ -82,15 +83,25 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
     def _check_inputs(self, X: Any, *y: Any, reset: bool) -> Any:
         """Images have more than two dimensions; everything else is scikit-learn's table."""
         images = (np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)) > 2
-        checked = validate_data(
-            self, X, *y, reset=reset, allow_nd=images, ensure_2d=not images, dtype=[np.float32, np.uint8]
-        )
+        bytes_stay = self._bytes_stay(images) and (reset or self.bytes_)
+        dtype = [np.float32, np.uint8] if bytes_stay else np.float32
+        checked = validate_data(self, X, *y, reset=reset, allow_nd=images, ensure_2d=not images, dtype=dtype)
         X = checked[0] if y else checked
         if reset:
             self.input_shape_ = X.shape[1:]
+            self.bytes_ = X.dtype == np.uint8
         elif X.shape[1:] != self.input_shape_:
             raise ValueError(f"samples must have the shape seen in fit, {self.input_shape_}; got {X.shape[1:]}")
+        elif self.bytes_ and X.dtype != np.uint8 and X.max(initial=0) > 1:
+            raise ValueError(
+                f"fit saw bytes (uint8) and scaled them to [0, 1]; these are floats up to {X.max():g}. Give uint8, or "
+                "divide by 255"
+            )
         return checked
+
+    def _bytes_stay(self, images: bool) -> bool:
+        """Whether uint8 is kept and scaled to [0, 1] a batch at a time, instead of becoming float32 as it is."""
+        return True
 
     def _network_factory(self, **options: Any) -> NetworkFactory:
         return make_network(

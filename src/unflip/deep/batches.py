@@ -12,6 +12,8 @@ from torch import Tensor
 
 from unflip.deep.distributed import World
 
+MARKED_ROWS = 1000  # of x, evenly spaced, are enough to tell data apart
+
 
 class Batch(NamedTuple):
     x: Tensor  # (b, ...) float32
@@ -35,9 +37,16 @@ class MemoryBatches:
         if not len(self.x):
             raise ValueError("x has no samples")
 
-    def mark(self) -> dict[str, int]:
-        """Tells a checkpoint whether these are the data that it was trained on."""
-        return {"samples": len(self.x), "labels": zlib.crc32(self.y.cpu().numpy().tobytes())}
+    def mark(self) -> dict[str, Any]:
+        """Tells a checkpoint, or another process, whether these are its data: shapes, and checksums of the values."""
+        return {
+            "samples": len(self.x),
+            "labels": checksum(self.y),
+            "sample_weight": None if self.weight is None else checksum(self.weight),
+            "x.shape": list(self.x.shape),
+            "x.dtype": str(self.x.dtype),
+            "x": checksum(self.x[:: -(-len(self.x) // MARKED_ROWS)]),
+        }
 
     def steps(self, batch_size: int) -> int:
         return -(-len(self.x) // batch_size)
@@ -69,8 +78,8 @@ class IterableBatches:
         self.source = source
         self.device = device
 
-    def mark(self) -> dict[str, int]:
-        return {}
+    def mark(self) -> dict[str, Any]:
+        return {}  # what it gives is not known before it is read
 
     def steps(self, batch_size: int) -> int | None:
         return len(self.source) if isinstance(self.source, Sized) else None
@@ -121,6 +130,11 @@ def as_inputs(x: Any, device: torch.device) -> Tensor:
 def scaled(x: Tensor) -> Tensor:
     """Bytes as float32 in [0, 1]; float32 as it is."""
     return x.to(torch.float32).mul_(1 / 255) if x.dtype == torch.uint8 else x
+
+
+def checksum(values: Tensor) -> int:
+    """The CRC-32 of the bytes of a tensor."""
+    return zlib.crc32(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
 def _labels(y: Any, device: torch.device) -> Tensor:

@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from unflip._estimator import resolve_transition
-from unflip._validation import FloatArray
+from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior
 from unflip.deep._network_estimator import LARGEST_SEED, NetworkEstimator, check_numbers, seeded, steps
 from unflip.deep.crossfit import CrossFitEM
+from unflip.deep.distributed import first_rank
 from unflip.deep.methods import find_method, make_method
 from unflip.deep.trainer import Trainer
 from unflip.files import Savable
@@ -58,9 +59,10 @@ default="mcldce"
     network_options : dict, default=None
         Further options of a network given by name, such as ``{"hidden": 512}``.
     warm_start : bool, default=False
-        Go on with the weights and the T of the previous ``fit``.
+        Go on with the weights of the previous ``fit``, and with its T unless ``transition`` is a matrix.
     checkpoint : path, default=None
-        Written after each epoch; a ``fit`` with the same settings and data goes on from it after an interruption.
+        Written after each epoch; a ``fit`` with the same settings, data and ``random_state``, which must be given, goes
+        on from it after an interruption. T is estimated anew: give it as a matrix to save that time.
     device : str, default="auto"
         "auto" is a GPU where there is one.
     progress : bool or "auto", default="auto"
@@ -164,25 +166,28 @@ default="mcldce"
         """
         self._check_parameters()
         earlier = dict(vars(self)) if self.warm_start and hasattr(self, "methods_") else None
+        if earlier and self.checkpoint is not None:
+            raise ValueError("warm_start goes on from memory, checkpoint from a file: set one of them")
         X, codes, weights = self._check_training_data(X, y, sample_weight)
-        if earlier and not (
-            np.array_equal(earlier["classes_"], self.classes_) and earlier["input_shape_"] == self.input_shape_
+        if earlier and not all(
+            np.array_equal(earlier[name], vars(self)[name]) for name in ("classes_", "input_shape_")
         ):
             raise ValueError("warm_start goes on with the classes and features of the previous fit; these are others")
-        seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
+        # One seed, and below one T, for all processes of torchrun.
+        seed = int(first_rank(int(check_random_state(self.random_state).randint(LARGEST_SEED))))
         if earlier is None:
             self._set_scale(X)
         X = self._scaled(X)
         weights_or_none = weights if sample_weight is not None else None
         frequencies = np.bincount(codes, weights, minlength=len(self.classes_)) / weights.sum()
-        if earlier is None:
-            self._set_transition(X, self.classes_[codes], weights_or_none, seed)
-            T = self.transition_
-            self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)
+        if earlier is None or (self.transition is not None and not hasattr(self.transition, "fit")):
+            self._set_transition(X, codes, weights_or_none, seed)
+        T = self.transition_
+        self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)
         with seeded(seed):
             method = self._make_method()
         if earlier:
-            method.load_state_dict(self.methods_[0].state_dict())
+            method.networks.load_state_dict(self.methods_[0].networks.state_dict())
         epochs = self.epochs or max(40, -(-LEAST_STEPS // steps(len(codes), self.batch_size)))
         trainer = Trainer(
             method,
@@ -224,8 +229,13 @@ default="mcldce"
             positive=("lr",),
             least_zero=("dropout", "weight_decay"),
         )
+        if self.checkpoint is not None and self.random_state is None:
+            raise ValueError("checkpoint needs a random_state: without it a second fit is another run and cannot go on")
         if self.decay_from is not None and not 0 <= self.decay_from < 1:
             raise ValueError(f"decay_from is a part of the epochs, in [0, 1), or None; got {self.decay_from!r}")
+
+    def _bytes_stay(self, images: bool) -> bool:
+        return images or not self.standardize
 
     def _set_scale(self, X: NDArray[Any]) -> None:
         self.mean_, self.scale_ = np.zeros(1, np.float32), np.ones(1, np.float32)
@@ -240,7 +250,7 @@ default="mcldce"
         scaled: NDArray[Any] = (X.astype(np.float32) - self.mean_) / self.scale_
         return scaled
 
-    def _set_transition(self, X: NDArray[Any], y: NDArray[Any], weights: FloatArray | None, seed: int) -> None:
+    def _set_transition(self, X: NDArray[Any], codes: IntArray, weights: FloatArray | None, seed: int) -> None:
         options = self.method_options or {}
         self.transition_, self.transition_estimator_ = None, None
         if self.transition is None and not find_method(self.method, **options).wants_transition(**options):
@@ -253,8 +263,9 @@ default="mcldce"
             random_state=seed,
         )
         self.transition_, self.transition_estimator_ = resolve_transition(
-            self.transition, default, X, y, self.classes_, weights
+            self.transition, default, X, codes, self.classes_, weights
         )
+        self.transition_ = first_rank(self.transition_)
 
     def _make_method(self) -> Any:
         dropout = {"dropout": self.dropout} if self.network in DROPS else {}

@@ -63,7 +63,8 @@ class CrossFitEM(NetworkEstimator):
         Of the networks "mlp" and "cnn6".
     network_options : dict, default=None
         Further options of a network given by name.
-    device : str, default="cpu"
+    device : str, default="auto"
+        "auto" is a GPU where there is one.
     progress : bool or "auto", default="auto"
         Show a bar; "auto" only on a terminal.
     classes : array-like of shape (n_classes,), default=None
@@ -131,7 +132,7 @@ class CrossFitEM(NetworkEstimator):
         ema: float | None = 0.99,
         dropout: float = 0.5,
         network_options: dict[str, Any] | None = None,
-        device: str = "cpu",
+        device: str = "auto",
         progress: bool | str = "auto",
         classes: ArrayLike | None = None,
         random_state: Any = None,
@@ -189,7 +190,7 @@ class CrossFitEM(NetworkEstimator):
                 trainer.method.loss = ForwardLoss(T, reduction="none").to(trainer.device)
                 trainer.epochs += -(-LEAST_STEPS // steps(len(labels), self.batch_size))
                 losses.append(trainer.fit(x, labels, sample_weight=w)[-1]["loss"])
-                posteriors[rows] = trainer.predict_logits(X[rows]).double().softmax(1).numpy()
+                posteriors[rows] = trainer.predict_logits(X[rows]).double().softmax(1).cpu().numpy()
             likelihood = mean_log_likelihood(posteriors, codes, T, weights)
             volume = self.volume * max(0.0, 1 - 1.5 * turn / self.rounds)
             if turn >= self.warmup:
@@ -212,19 +213,24 @@ class CrossFitEM(NetworkEstimator):
         default = VolMinNet(
             self.network,
             network_options=self.network_options,
-            device=self.device,
+            device=self._device(),
             progress=self.progress,
             random_state=seed,
         )
-        labels, given = self.classes_[codes], self.start
-        self.start_, self.start_estimator_ = resolve_transition(given, default, X, labels, self.classes_, weights)
+        self.start_, self.start_estimator_ = resolve_transition(self.start, default, X, codes, self.classes_, weights)
 
     def _trainer(self, T: FloatArray, seed: int) -> Trainer:
         options = {"dropout": self.dropout} if self.network in ("mlp", "cnn6") else {}
         with seeded(seed):
             method = Forward(self._network_factory(**options), len(self.classes_), T)
         trainer = Trainer(
-            method, batch_size=self.batch_size, lr=self.lr, ema=self.ema, seed=seed, device=self.device, progress=False
+            method,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            ema=self.ema,
+            seed=seed,
+            device=self._device(),
+            progress=False,
         )
         trainer.epochs = 0  # each round adds its own
         return trainer

@@ -19,8 +19,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from torch import Tensor, nn
 
 from unflip.deep.adam import Adam
-from unflip.deep.batches import Batch, batches_of, evaluation_batches, input_batches
-from unflip.deep.distributed import World, join, local_device, parallel
+from unflip.deep.batches import Batch, batches_of, checksum, evaluation_batches, input_batches
+from unflip.deep.distributed import World, first_rank, join, local_device, parallel
 
 if TYPE_CHECKING:
     from unflip.deep.methods import Method
@@ -49,15 +49,19 @@ class Trainer:
         The L2 penalty of Adam.
     ema : float, default=None
         Predict with an exponential moving average of the weights, ``average += (1 - d) (weights - average)`` after each
-        step. d grows as ``(1 + step) / (10 + step)`` up to ``ema``, so that the first weights are soon forgotten.
+        step. d grows as ``(1 + step) / (10 + step)`` up to ``ema``, so that the first weights are soon forgotten. The
+        trained parameters and the running statistics of batch norm are averaged; the rest, such as the T of a loss, is
+        the method's own.
     seed : int, default=0
         Of the order of the samples and of dropout, anew for each epoch. The caller's random state is left as it was.
+        Under ``torchrun`` all processes take the seed of process 0.
     device : str or torch.device, default="cpu"
     progress : bool or "auto", default="auto"
         Show a bar; "auto" only on a terminal.
     checkpoint : path, default=None
         Written after each epoch, replaced as a whole, and read by ``fit`` where it exists: training goes on after its
-        last epoch with the same result, to the bit on one CPU, as if it had not stopped.
+        last epoch with the same result, to the bit on one CPU, as if it had not stopped. A checkpoint of other
+        settings of the trainer or of the method, T among them, or of other data is refused.
     steps_per_epoch : int, default=None
         End each epoch after so many batches.
     optimizer : callable, default=None
@@ -66,7 +70,7 @@ class Trainer:
     Attributes
     ----------
     history : list of dict
-        One an epoch: epoch, loss, lr, seconds, and accuracy or what ``evaluate`` returned.
+        One an epoch: epoch, loss, lr, seconds, and accuracy or what ``evaluate`` returned; arrays as lists.
     model : Method
         What predicts: the average of the weights with ``ema``, otherwise the method.
 
@@ -74,7 +78,8 @@ class Trainer:
     -----
     Under ``torchrun`` each process takes its share of every batch (see ``unflip.deep.distributed``). The gradient is
     that of one process for every loss that is a mean over samples; methods that select samples select within each
-    share, and batch norm uses the statistics of the share.
+    share, and batch norm uses the statistics of the share; after each epoch all processes take the running statistics
+    of process 0.
     """
 
     def __init__(
@@ -127,10 +132,13 @@ class Trainer:
             self.optimizer: torch.optim.Optimizer = Adam(groups, lr=lr, betas=betas, weight_decay=weight_decay)
         else:
             self.optimizer = optimizer(groups)
+        for group in self.optimizer.param_groups:  # a checkpoint cannot hold NumPy's numbers
+            group.update({name: value.item() for name, value in group.items() if isinstance(value, np.generic)})
         self.average = None if ema is None else deepcopy(method).requires_grad_(False)
         self.steps = 0
         self.history: list[Record] = []
         self._rates = [(group["lr"], group.get("betas")) for group in self.optimizer.param_groups]
+        self._method_settings = _settings_of(method)  # now, because training may change what a method keeps
 
     @property
     def model(self) -> "Method":
@@ -147,6 +155,8 @@ class Trainer:
     ) -> list[Record]:
         """Train until ``epochs`` epochs are done, those of the checkpoint and of earlier calls included.
 
+        Where the checkpoint is that of a finished run nothing is trained: the weights and the history are read from it.
+
         Parameters
         ----------
         x : array or tensor of shape (n, ...), or iterable
@@ -158,9 +168,9 @@ class Trainer:
         sample_weight : array or tensor of shape (n,), default=None
         evaluate : (x, y), iterable of (x, y) batches, or callable, default=None
             After each epoch: the accuracy over all of these samples, or what the callable returns when it is given the
-            trainer, a number (stored as accuracy) or a dict.
+            trainer, a number (stored as accuracy) or a dict of numbers, strings, arrays, lists and dicts.
         callback : callable, default=None
-            Called with the trainer and the record of each epoch, before the checkpoint is written.
+            Called with the trainer and the record of each epoch, which it may add to, before the checkpoint is written.
 
         Returns
         -------
@@ -169,11 +179,16 @@ class Trainer:
         """
         world = join(self.device)
         data = batches_of(x, y, sample_weight, self.device)
+        self.seed = first_rank(self.seed)
+        settings = self._settings(data.mark() if self.checkpoint is not None or world.size > 1 else {})
+        world.check_equal(settings | {"epochs": self.epochs}, "give every process the same settings and data")
+        settings |= self._method_settings
         if self.checkpoint is not None and self.checkpoint.exists():
-            self._load(data.mark())
-        what = f"the epoch to start at; do all of them see the checkpoint {self.checkpoint}?"
-        world.check_equal(len(self.history), what, self.device)
-        world.copy_first([*_tensors(self.method), *([] if self.average is None else _tensors(self.average))])
+            self._load(settings)
+        advice = f"do all of them see the checkpoint {self.checkpoint}?"
+        world.check_equal({"finished epochs": len(self.history)}, advice)
+        modules = [self.method] if self.average is None else [self.method, self.average]
+        world.copy_first(tensor for module in modules for _, tensor in _tensors(module))
         steps = self.steps_per_epoch or data.steps(self.batch_size)
         with (
             _own_random_state(self.device),
@@ -192,15 +207,16 @@ class Trainer:
                     raise FloatingPointError(
                         f"{self.method.name} diverged: its loss is {loss} in epoch {epoch}; try a smaller learning rate"
                     )
+                world.copy_first(buffer for module in modules for buffer in module.buffers())
                 record: Record = {"epoch": epoch, "loss": loss, "lr": self.optimizer.param_groups[0]["lr"]}
                 record |= self._evaluate(evaluate, world)
                 record["seconds"] = time.perf_counter() - start
                 if callback is not None:
                     callback(self, record)
-                self.history.append({key: _plain(value) for key, value in record.items()})
+                self.history.append({key: _plain(value, key) for key, value in record.items()})
                 if self.checkpoint is not None and world.rank == 0:
-                    self._save(data.mark())
-                bar.epoch(record)
+                    self._save(settings)
+                bar.epoch(self.history[-1])
         self.method.eval()
         return self.history
 
@@ -214,7 +230,8 @@ class Trainer:
         """One epoch; the mean loss over its samples."""
         self.method.train()
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        weights, averages = self._averaged()
+        averaged, copied = self._averaged()
+        weights, averages = [tensor for tensor, _ in averaged], [average for _, average in averaged]
         total, samples = torch.zeros((), dtype=torch.float64, device=self.device), 0
         for x, y, weight, n in batches:
             loss = model(x, y, epoch, weight)
@@ -233,15 +250,23 @@ class Trainer:
             bar.step()
         if not samples:
             raise ValueError(f"epoch {epoch} had no batches")
+        for tensor, average in copied:
+            average.copy_(tensor)
         return world.sum(total).item() / samples
 
-    def _averaged(self) -> tuple[list[Tensor], list[Tensor]]:
-        """The weights and running statistics that are averaged, and their averages."""
-        if self.average is None:
-            return [], []
-        pairs = zip(_tensors(self.method), _tensors(self.average), strict=True)
-        floating = [pair for pair in pairs if pair[0].is_floating_point()]  # not a count of batches
-        return [tensor for tensor, _ in floating], [average for _, average in floating]
+    def _averaged(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
+        """The tensors of the method with their averages, and the rest with its copies in the averaged model.
+
+        Constants are among the rest: the average of -inf, as in the logarithm of a T with zeros, would be NaN.
+        """
+        averaged: list[tuple[Tensor, Tensor]] = []
+        copied: list[tuple[Tensor, Tensor]] = []
+        if self.average is not None:
+            trained = {name for name, p in self.method.named_parameters() if p.requires_grad}
+            for (name, tensor), (_, average) in zip(_tensors(self.method), _tensors(self.average), strict=True):
+                statistic = name.endswith(("running_mean", "running_var"))
+                (averaged if name in trained or statistic else copied).append((tensor, average))
+        return averaged, copied
 
     def _set_rates(self, epoch: int) -> None:
         decays = self.decay_from is not None and epoch >= self.decay_from
@@ -249,7 +274,8 @@ class Trainer:
         for group, (lr, betas) in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = lr * factor
             if betas is not None:
-                group["betas"] = (self.beta1_after_decay, betas[1]) if decays and self.beta1_after_decay else betas
+                replaced = decays and self.beta1_after_decay is not None
+                group["betas"] = (self.beta1_after_decay, betas[1]) if replaced else betas
 
     def _predict(self, x: Tensor) -> Tensor:
         model = self.model.eval()
@@ -271,27 +297,29 @@ class Trainer:
             raise ValueError("evaluate has no samples")
         return {"accuracy": right / n}
 
-    def _settings(self, mark: dict[str, int]) -> Record:
-        """What a checkpoint must agree with for training to go on as if it had not stopped."""
-        return {
+    def _settings(self, mark: Record) -> Record:
+        """What a checkpoint must agree with for training to go on as if it had not stopped, but for the method's."""
+        settings = {
             "method": self.method.name,
             "batch_size": self.batch_size,
             "lr": self.lr,
             "decay_from": self.decay_from,
             "epochs": None if self.decay_from is None else self.epochs,  # without decay more epochs may be added
-            "betas": tuple(self.betas),
+            "betas": self.betas,
             "beta1_after_decay": self.beta1_after_decay,
             "weight_decay": self.weight_decay,
             "ema": self.ema,
             "seed": self.seed,
             "steps_per_epoch": self.steps_per_epoch,
+            "optimizer": type(self.optimizer).__name__,
             **mark,
         }
+        return {name: _plain(value, name) for name, value in settings.items()}
 
-    def _save(self, mark: dict[str, int]) -> None:
+    def _save(self, settings: Record) -> None:
         assert self.checkpoint is not None
         state = {
-            "settings": self._settings(mark),
+            "settings": settings,
             "method": self.method.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -309,28 +337,33 @@ class Trainer:
         finally:
             partial.unlink(missing_ok=True)
 
-    def _load(self, mark: dict[str, int]) -> None:
+    def _load(self, settings: Record) -> None:
         assert self.checkpoint is not None
         try:
             state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
-            settings, history = state["settings"], state["history"]
+            saved, history = dict(state["settings"]), list(state["history"])
         except OSError:
             raise
         except Exception as error:
             raise ValueError(f"{self.checkpoint} is not a trainer's checkpoint; remove it to start anew") from error
         if len(history) < len(self.history):
             return  # this trainer is already further
-        for name, value in self._settings(mark).items():
-            if settings.get(name) != value:
+        for name in settings | saved:
+            if saved.get(name) != settings.get(name):
                 raise ValueError(
-                    f"{self.checkpoint} was made with {name}={settings.get(name)!r}, now it is {value!r}; "
+                    f"{self.checkpoint} was made with {name}={saved.get(name)!r}, now it is {settings.get(name)!r}; "
                     "use the same settings and data to go on, or remove the file to start anew"
                 )
-        self.method.load_state_dict(state["method"])
-        if self.average is not None:
-            self.average.load_state_dict(state["average"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.steps, self.history = state["steps"], history
+        try:
+            self.method.load_state_dict(state["method"])
+            if self.average is not None:
+                self.average.load_state_dict(state["average"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.steps, self.history = state["steps"], history
+        except Exception as error:
+            raise ValueError(
+                f"{self.checkpoint} does not fit this method or optimizer; remove it to start anew: {error}"
+            ) from error
 
 
 class _Bar:
@@ -364,18 +397,61 @@ class _Bar:
     def epoch(self, record: Record) -> None:
         if self.shown:
             self.done = self.done if self.steps is None else (record["epoch"] + 1) * self.steps
-            accuracy = f", accuracy {record['accuracy']:.4f}" if "accuracy" in record else ""
+            number = isinstance(record.get("accuracy"), (int, float))
+            accuracy = f", accuracy {record['accuracy']:.4f}" if number else ""
             text = f"{self.name} epoch {record['epoch'] + 1}/{self.epochs}: loss {record['loss']:.4f}{accuracy}"
             self.progress.update(self.task, completed=self.done, description=text, refresh=True)
 
 
-def _tensors(module: nn.Module) -> list[Tensor]:
-    return [tensor.detach() for tensor in (*module.parameters(), *module.buffers())]
+def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return [(name, tensor.detach()) for name, tensor in (*module.named_parameters(), *module.named_buffers())]
 
 
-def _plain(value: Any) -> Any:
-    """A number of NumPy or torch as Python's own, which a checkpoint may hold."""
-    return value.item() if isinstance(value, (np.generic, Tensor)) else value
+def _settings_of(method: nn.Module) -> Record:
+    """What tells a method from one of other settings or another T, whatever its weights.
+
+    The public attributes of all modules that are numbers, strings or None, the shapes of all tensors, and checksums of
+    the buffers outside the networks: the constants of losses. The buffers of a network are part of what it learnt.
+    """
+    settings: Record = {}
+    for path, module in method.named_modules(prefix="method"):
+        for name, value in vars(module).items():
+            if not name.startswith("_") and name != "training" and _is_plain(value):
+                settings[f"{path}.{name}"] = _plain(value, name)
+    for name, tensor in _tensors(method):
+        settings[f"shape of method.{name}"] = list(tensor.shape)
+    for name, buffer in method.named_buffers():
+        if not name.startswith("networks."):
+            settings[f"checksum of method.{name}"] = checksum(buffer)
+    return settings
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
+
+
+def _plain(value: Any, name: str) -> Any:
+    """The value with Python's own numbers and lists in place of those of NumPy and torch: a checkpoint holds no others.
+
+    A checkpoint is read without executing anything, and therefore knows no other types.
+    """
+    if isinstance(value, (np.generic, np.ndarray, Tensor)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {_plain(key, name): _plain(item, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, name) for item in value]
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    if value is None:
+        return None
+    raise ValueError(
+        f"{name} is or holds a {type(value).__name__}; the history and checkpoints hold numbers, strings, None, and "
+        "arrays, lists and dicts of them"
+    )
 
 
 def _seed(*numbers: int) -> int:

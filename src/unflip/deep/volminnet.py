@@ -51,7 +51,8 @@ class VolMinNet(NetworkEstimator):
         Every w at the start; "paper" is log(1 / (n_classes - 2)).
     network_options : dict, default=None
         Of a network given by name, such as ``{"hidden": 512, "dropout": 0.5}``.
-    device : str, default="cpu"
+    device : str, default="auto"
+        "auto" is a GPU where there is one.
     progress : bool or "auto", default="auto"
         Show a bar; "auto" only on a terminal.
     classes : array-like of shape (n_classes,), default=None
@@ -114,7 +115,7 @@ class VolMinNet(NetworkEstimator):
         transition_lr: float = 0.01,
         init: Any = -2.0,
         network_options: dict[str, Any] | None = None,
-        device: str = "cpu",
+        device: str = "auto",
         progress: bool | str = "auto",
         classes: ArrayLike | None = None,
         random_state: Any = None,
@@ -166,7 +167,7 @@ class VolMinNet(NetworkEstimator):
             batch_size=self.batch_size,
             lr=self.lr,
             seed=seed,
-            device=self.device,
+            device=self._device(),
             progress=self.progress,
             optimizer=self._optimizer,
         )
@@ -178,7 +179,7 @@ class VolMinNet(NetworkEstimator):
             T = method.transition
             loss = -np.inf
             if len(held_out):
-                proba = trainer.predict_logits(X[held_out]).double().softmax(1).numpy()
+                proba = trainer.predict_logits(X[held_out]).double().softmax(1).cpu().numpy()
                 loss = -mean_log_likelihood(proba, codes[held_out], T, weights[held_out])
                 record["validation_loss"] = loss
             record["transition"] = T

@@ -33,7 +33,7 @@ class CentroidRidge(LinearScoresClassifier):
             self.transition,
             VolMin(random_state=self.random_state),
             X,
-            self.classes_[codes],
+            codes,
             self.classes_,
             weights,
         )
@@ -78,6 +78,8 @@ class CentroidRidge(LinearScoresClassifier):
                 "sums hold no samples to estimate T from: pass transition as an array, for example "
                 "estimate_transition(X_sample, y_sample)"
             )
+        if getattr(self, "n_features_in_", sums.n_features) != sums.n_features and hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_  # of an earlier fit to other features
         self.n_features_in_ = sums.n_features
 
 

@@ -60,7 +60,8 @@ class MCLDCEClassifier(CentroidRidge):
 
     Notes
     -----
-    X is read once, in blocks; memory beyond X is O(n_features^2 + n_features n_classes). Sparse X with more than 512
+    Given T, X is read once, in blocks; memory beyond X is O(n_features^2 + n_features n_classes) and the codes of the
+    labels, some bytes a row. Sparse X with more than 512
     features, and dense X with more than 4,096 features and fewer rows than features, goes through scikit-learn's
     ``Ridge`` on the corrected targets ``corrected_labels(T)[y]``: the same optimum.
 
@@ -132,7 +133,7 @@ class MCLDCEClassifier(CentroidRidge):
         a first block that is large and in random order.
         """
         self._check_parameters()
-        first = not hasattr(self, "classes_")
+        first = not hasattr(self, "coef_")
         known: Any = self.classes if first else self.classes_
         if first and known is None and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit: a block may lack some")

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from unflip._estimator import check_training_data
 from unflip._validation import FloatArray, IntArray
@@ -149,8 +150,8 @@ class MCLDCEClassifierCV(CentroidRidge):
         counts = np.bincount(codes, w, minlength=len(self.classes_))
         self.class_prior_ = clean_prior(counts / counts.sum(), self.transition_)
         labels = self._labels()
-        squares = X.multiply(X) if sparse.issparse(X) else X * X
-        self._set_alphas(float(squares.sum()) / X.shape[1])
+        self._set_alphas(_mean_scatter(X, w))
+        splits = [(train, test) for train, test in splits if w[train].sum() > 0 and w[test].sum() > 0]
         risks = []
         for train, test in splits:
             models = [
@@ -185,6 +186,15 @@ class MCLDCEClassifierCV(CentroidRidge):
             alphas = np.asarray(self.alphas, dtype=np.float64)
             if alphas.ndim != 1 or len(alphas) == 0 or not np.isfinite(alphas).all() or alphas.min() <= 0:
                 raise ValueError(f"alphas must be a list of numbers > 0; got {self.alphas!r}")
+
+
+def _mean_scatter(X: Any, w: FloatArray) -> float:
+    """The mean over the features of sum w (x - mean)^2, trace(scatter) / n_features, without the scatter."""
+    if sparse.issparse(X):
+        _, variance = mean_variance_axis(X, axis=0, weights=w.astype(X.dtype))
+    else:
+        variance = np.average(np.square(X - np.average(X, axis=0, weights=w)), axis=0, weights=w)
+    return float(np.mean(variance) * w.sum())
 
 
 def _is_partition(splits: Splits, n_samples: int) -> bool:

@@ -19,7 +19,8 @@ class GCE(Method):
     k : float in (0, 1), default=None
         Truncate: a label with p_y <= k has no gradient (0.5 in the paper). None never truncates.
     truncate_from : int, default=40
-        First epoch that truncates, if ``k`` is given.
+        First epoch that truncates, if ``k`` is given; the paper's is 40 of 120 epochs. Training for fewer epochs than
+        that never truncates.
 
     Notes
     -----
