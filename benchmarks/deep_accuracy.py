@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--records", type=Path, default=RESULTS / "deep_accuracy")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--variants", nargs="*", choices=VARIANTS, default=["exact", "published"])
+    parser.add_argument("--variants", nargs="*", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--data", nargs="*", choices=PAPER, default=list(PAPER))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

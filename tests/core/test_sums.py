@@ -79,10 +79,16 @@ def test_features_far_from_zero_lose_no_digits():
         np.testing.assert_allclose(sums.scatter, exact, rtol=1e-6, atol=1e-3)
 
 
-def test_float32_is_summed_in_float64():
-    X, y = data(n=3000)
-    narrow = X.astype(np.float32)
-    assert_same(ClassSums.of(narrow, y, 3), ClassSums.of(narrow.astype(np.float64), y, 3))
+def test_float32_is_summed_at_its_own_precision_however_many_rows():
+    """Inside a block in float32, over blocks in float64: 200,000 rows lose no more than 2,000 do."""
+    for n in (2_000, 200_000):
+        X, y = data(n=n, d=20)
+        narrow = X.astype(np.float32)
+        a, b = ClassSums.of(narrow, y, 3), ClassSums.of(narrow.astype(np.float64), y, 3)
+        assert a.scatter.dtype == np.float64
+        np.testing.assert_allclose(a.scatter, b.scatter, atol=2e-7 * b.scatter.max())
+        np.testing.assert_allclose(a.centroid, b.centroid, rtol=1e-6)
+        np.testing.assert_allclose(a.mean, b.mean, rtol=1e-6)
 
 
 def test_no_rows_are_neutral_but_fit_nothing():

@@ -90,10 +90,12 @@ default="mcldce"
 
     Notes
     -----
-    The defaults were chosen on MNIST and Fashion-MNIST (``benchmarks/deep_accuracy.py``): dropout, which the paper
-    names as its guard against over-fitting, decides whether the network memorises the noise, and the softmax output
-    keeps the loss bounded. Feature scaling and sample order make results depend on ``random_state``; weights of samples
-    are not repetition, because batches are drawn from the samples.
+    The defaults were chosen on MNIST and Fashion-MNIST, four noises each, one seed (``benchmarks/deep_accuracy.py``):
+    mean test accuracy 92.6 per cent, 92.4 without ``ema``, and 89.5 without dropout, which the paper names as its guard
+    against over-fitting. Choosing the epoch by :func:`unflip.metrics.clean_accuracy` on a held-out tenth gave 92.6 as
+    well: half a point more on MNIST with heavy noise, and less elsewhere, for want of that tenth.
+
+    Weights of samples are not repetition, because batches are drawn from the samples.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from unflip._estimator import LinearScoresClassifier, resolve_transition
@@ -100,12 +100,8 @@ def solve_ridge(
     if scale.min() > 0:
         # With a unit diagonal a pivot is the share of a feature that those before it leave unexplained.
         scaled = (A + alpha * np.eye(len(A))) / np.outer(scale, scale)
-        try:
-            factor = linalg.cho_factor(scaled, lower=True, overwrite_a=True, check_finite=False)
-        except linalg.LinAlgError:
-            factor = None
-        if factor is not None and np.diag(factor[0]).min() ** 2 > 10 * len(A) * np.finfo(np.float64).eps:
-            W = linalg.cho_solve(factor, B / scale[:, np.newaxis], check_finite=False) / scale[:, np.newaxis]
+        if _smallest_pivot(scaled) > 10 * len(A) * np.finfo(np.float64).eps:
+            W = np.linalg.solve(scaled, B / scale[:, np.newaxis]) / scale[:, np.newaxis]
             return W, _intercept(sums, labels, W, fit_intercept)
     return next(solve_ridge_path(sums, labels, [alpha], fit_intercept))
 
@@ -120,7 +116,7 @@ def solve_ridge_path(
         X'X = V diag(v) V',    W(alpha) = V diag(1 / (v + alpha)) V' B
     """
     A, B = _normal_equations(sums, labels, fit_intercept)
-    v, V = linalg.eigh(A)
+    v, V = np.linalg.eigh(A)
     v = np.maximum(v, 0)
     rotated = V.T @ B
     rounding = v.max() * len(A) * np.finfo(np.float64).eps
@@ -128,6 +124,15 @@ def solve_ridge_path(
         kept = v + alpha > rounding
         W = V[:, kept] @ (rotated[kept] / (v[kept] + alpha)[:, np.newaxis])
         yield W, _intercept(sums, labels, W, fit_intercept)
+
+
+def _smallest_pivot(A: FloatArray) -> float:
+    """Of the Cholesky factorisation of A; 0 where A is not positive definite."""
+    # NumPy's LAPACK here and below, not SciPy's: each brings its own threads, which would fight over the cores.
+    try:
+        return float(np.diag(np.linalg.cholesky(A)).min() ** 2)
+    except np.linalg.LinAlgError:
+        return 0.0
 
 
 def _normal_equations(sums: ClassSums, labels: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
