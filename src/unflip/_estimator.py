@@ -8,7 +8,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_is_fitted,
+    has_fit_parameter,
+    validate_data,
+)
 
 from unflip._validation import FloatArray, IntArray, check_labels, check_transition
 from unflip.files import Savable
@@ -28,6 +34,7 @@ def check_training_data(
     ``classes`` are all classes, or None for those of ``y``. ``reset=False`` is a later ``partial_fit``: the features
     must be those already seen.
     """
+    check_rows(X, y)
     X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
     check_classification_targets(y)
     estimator.classes_, codes = check_labels(y, classes)
@@ -35,6 +42,17 @@ def check_training_data(
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     return X, codes, weights
+
+
+def check_rows(X: Any, y: Any) -> None:
+    """Refuse empty data and lengths that differ, before scikit-learn does so without saying how to mend it."""
+    if y is None:
+        return  # scikit-learn names what is missing
+    n, labels = _num_samples(X), _num_samples(y)
+    if n == 0:
+        raise ValueError("X is empty, 0 sample(s): samples of at least two classes are needed; check filter and file")
+    if n != labels:
+        raise ValueError(f"X has {n} samples but y has {labels} labels; give one label for each row of X")
 
 
 def resolve_transition(

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from unflip._estimator import check_rows
 from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.deep.methods import Method
 from unflip.deep.networks import NetworkFactory, make_network
@@ -70,6 +71,7 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[NDArray[Any], IntArray, FloatArray]:
         """Return inputs, label codes and weights with mean one; set the attributes that describe them."""
+        check_rows(X, y)
         X, y = self._check_inputs(X, y, reset=True)
         check_classification_targets(y)
         self.classes_, codes = check_labels(y, self.classes)
