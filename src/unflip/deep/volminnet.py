@@ -152,7 +152,8 @@ class VolMinNet(NetworkEstimator):
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(LARGEST_SEED))
-        held_out, train = np.split(rng.permutation(len(codes)), [int(self.validation_fraction * len(codes))])
+        counted = np.flatnonzero(weights > 0)  # a sample without weight could not choose an epoch
+        held_out, train = np.split(rng.permutation(counted), [int(self.validation_fraction * len(counted))])
         with seeded(seed):
             method = VolMinNetMethod(
                 self._network_factory(),
