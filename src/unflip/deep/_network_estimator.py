@@ -8,11 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unflip._estimator import check_rows
 from unflip._validation import FloatArray, IntArray, check_labels
+from unflip.deep.distributed import first_rank, launched
 from unflip.deep.methods import Method
 from unflip.deep.networks import NetworkFactory, make_network
 from unflip.deep.trainer import Trainer
@@ -114,6 +116,12 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
 def steps(n_samples: int, batch_size: int) -> int:
     """Return the number of batches of an epoch."""
     return -(-n_samples // batch_size)
+
+
+def shared_random_state(random_state: Any) -> np.random.RandomState:
+    """Return scikit-learn's generator; under torchrun one that draws the same numbers in every process."""
+    rng: np.random.RandomState = check_random_state(random_state)
+    return check_random_state(first_rank(int(rng.randint(LARGEST_SEED)))) if launched() else rng
 
 
 @contextmanager

@@ -5,12 +5,18 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from unflip._estimator import resolve_transition
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior
-from unflip.deep._network_estimator import LARGEST_SEED, NetworkEstimator, check_numbers, seeded, steps
+from unflip.deep._network_estimator import (
+    LARGEST_SEED,
+    NetworkEstimator,
+    check_numbers,
+    seeded,
+    shared_random_state,
+    steps,
+)
 from unflip.deep.crossfit import CrossFitEM
 from unflip.deep.distributed import first_rank
 from unflip.deep.methods import find_method, make_method
@@ -176,7 +182,7 @@ default="mcldce"
         ):
             raise ValueError("warm_start goes on with the classes and features of the previous fit; these are others")
         # One seed, and below one T, for all processes of torchrun.
-        seed = int(first_rank(int(check_random_state(self.random_state).randint(LARGEST_SEED))))
+        seed = int(shared_random_state(self.random_state).randint(LARGEST_SEED))
         if earlier is None:
             self._set_scale(X)
         X = self._scaled(X)

@@ -7,11 +7,17 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from unflip.core.conditioning import well_conditioned
 from unflip.core.em import mean_log_likelihood
-from unflip.deep._network_estimator import LARGEST_SEED, NetworkEstimator, check_numbers, seeded, steps
+from unflip.deep._network_estimator import (
+    LARGEST_SEED,
+    NetworkEstimator,
+    check_numbers,
+    seeded,
+    shared_random_state,
+    steps,
+)
 from unflip.deep.methods import VolMinNetMethod
 from unflip.deep.trainer import Trainer
 
@@ -150,7 +156,7 @@ class VolMinNet(NetworkEstimator):
         if not (isinstance(self.validation_fraction, Real) and 0 <= self.validation_fraction < 1):
             raise ValueError(f"validation_fraction must be in [0, 1); got {self.validation_fraction!r}")
         X, codes, weights = self._check_training_data(X, y, sample_weight)
-        rng = check_random_state(self.random_state)
+        rng = shared_random_state(self.random_state)
         seed = int(rng.randint(LARGEST_SEED))
         counted = np.flatnonzero(weights > 0)  # a sample without weight could not choose an epoch
         held_out, train = np.split(rng.permutation(counted), [int(self.validation_fraction * len(counted))])
