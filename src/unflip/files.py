@@ -18,7 +18,19 @@ from unflip.core import ClassSums
 
 FORMAT = 1
 # What load may build. A file names a class; it never says where to import it from.
-CLASSES = ("MCLDCEClassifier", "MCLDCEClassifierCV", "VolMin", "NoisyLabelClassifier")
+CLASSES = (
+    "MCLDCEClassifier",
+    "MCLDCEClassifierCV",
+    "ULEClassifier",
+    "MuSGDClassifier",
+    "RankPruningClassifier",
+    "LNSIClassifier",
+    "SCDClassifier",
+    "LICSClassifier",
+    "CEGEClassifier",
+    "VolMin",
+    "NoisyLabelClassifier",
+)
 FILES = {"model.json", "weights.safetensors"}
 OMITTED = {"omitted": True}  # stands for what only code could restore, such as the estimator that T came from
 MAY_BE_OMITTED = ("transition", "transition_estimator_", "random_state", "checkpoint", "cv")

@@ -8,16 +8,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from unflip._estimator import LinearScoresClassifier, resolve_transition
 from unflip._validation import FloatArray, IntArray, check_classes, check_transition
 from unflip.core import ClassSums, clean_centroid, clean_prior, corrected_labels, project_to_simplex
-from unflip.transition import VolMin
+from unflip.linear._with_transition import TransitionClassifier
 
 WIDE = 4096  # features; beyond it, and beyond the number of rows, X'X costs more than Ridge's own solvers
 WIDE_SPARSE = 512  # features of a sparse X; beyond it the zeros are worth skipping
 
 
-class CentroidRidge(LinearScoresClassifier):
+class CentroidRidge(TransitionClassifier):
     """The path from data to coefficients; ``alpha`` is what the two public classes choose differently."""
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -27,16 +26,6 @@ class CentroidRidge(LinearScoresClassifier):
         them (against the noisy labels it is given).
         """
         return project_to_simplex(self._scores(X))
-
-    def _estimate_transition(self, X: Any, codes: IntArray, weights: FloatArray | None) -> None:
-        self.transition_, self.transition_estimator_ = resolve_transition(
-            self.transition,
-            VolMin(random_state=self.random_state),
-            X,
-            codes,
-            self.classes_,
-            weights,
-        )
 
     def _solve(self, sums: ClassSums, alpha: float) -> Self:
         self.sums_ = sums

@@ -1,6 +1,5 @@
 """MC-LDCE with a linear model: ridge regression on the estimated clean centroid."""
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -168,5 +167,4 @@ class MCLDCEClassifier(CentroidRidge):
 
     def _check_parameters(self) -> None:
         check_operator(self.operator)
-        if not (isinstance(self.alpha, Real) and 0 <= self.alpha < np.inf):
-            raise ValueError(f"alpha must be a number >= 0; got {self.alpha!r}")
+        self._check_alpha()

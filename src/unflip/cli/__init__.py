@@ -7,12 +7,14 @@ from rich.console import Console
 from rich.table import Table
 
 from unflip import __version__
+from unflip.cli.data import app as data_app
 
 app = typer.Typer(
     help="Train classifiers from noisy labels as if the labels were clean.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
+app.add_typer(data_app, name="data")
 
 
 def _show_version(wanted: bool) -> None:
@@ -63,7 +65,3 @@ def demo(
         "T error: sum |T^ - T| / classes, where T^ is estimated from the noisy labels.\n"
         "Estimate: the accuracy as T^ and noisy test labels tell it; no clean label."
     )
-
-
-if __name__ == "__main__":
-    app()

@@ -1,0 +1,77 @@
+"""ONE VS REST: what class-conditional noise among c classes is to the c binary problems of class k against the rest."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unflip._validation import FloatArray, check_prior, check_transition
+
+
+class BinaryRates(NamedTuple):
+    """Noise rates of the c binary problems, each of shape (n_classes,)."""
+
+    lost: FloatArray
+    """rho+ = P(noisy != k | clean = k)"""
+    gained: FloatArray
+    """rho- = P(noisy = k | clean != k)"""
+
+
+def binary_rates(transition: ArrayLike, prior: ArrayLike) -> BinaryRates:
+    """Return the rates at which class k loses labels to the rest and gains labels from it.
+
+    ::
+
+        rho+_k = 1 - T_kk
+        rho-_k = (noisy_prior_k - T_kk prior_k) / (1 - prior_k)
+
+    Parameters
+    ----------
+    transition : array-like of shape (n_classes, n_classes)
+    prior : array-like of shape (n_classes,)
+        Clean class prior.
+
+    Notes
+    -----
+    The rest is a mixture, so the second rate depends on the prior, and within the rest the noise depends on the class,
+    hence on x: the binary problem has class-conditional noise only where all T_ik with i != k are equal, as in
+    symmetric noise. Elsewhere every correction by these two rates is an approximation, which M = T needs not.
+    """
+    T = check_transition(transition)
+    p = check_prior(prior, len(T))
+    stay = np.diag(T)
+    others = p @ T - stay * p
+    rest = 1 - p
+    # Where one class is all there is, the others share a weight of nothing: they count alike.
+    alike = (T.sum(axis=0) - stay) / (len(T) - 1)
+    gained = np.divide(others, rest, out=alike, where=rest > 0)
+    return BinaryRates(1 - stay, np.clip(gained, 0, 1))
+
+
+def binary_labels(transition: ArrayLike, prior: ArrayLike) -> FloatArray:
+    """Return G, where G[j, k] replaces the label +1 (class k) or -1 (the rest) of a sample with noisy label j.
+
+    ::
+
+        G[j, k] = (s - (rho-_k - rho+_k)) / (1 - rho+_k - rho-_k),    s = +1 if j = k else -1
+
+    so that E[G[noisy, k] | clean] = +1 for class k and -1 for the rest, under the rates of :func:`binary_rates`. This
+    is the unbiased label of Natarajan et al. (2013, Lemma 1) for every loss whose odd part is linear, and the edge of
+    Patrini et al. (2016).
+
+    Parameters
+    ----------
+    transition : array-like of shape (n_classes, n_classes)
+    prior : array-like of shape (n_classes,)
+        Clean class prior.
+    """
+    lost, gained = binary_rates(transition, prior)
+    left = 1 - lost - gained
+    if (np.abs(left) < 1e-6).any():
+        k = int(np.abs(left).argmin())
+        raise ValueError(
+            f"class {k} against the rest keeps no information: it loses its label at rate {lost[k]:.3f} and others "
+            f"gain it at rate {gained[k]:.3f}, together 1. Use MCLDCEClassifier, which corrects all classes at once"
+        )
+    sign = 2 * np.eye(len(lost)) - 1
+    return (sign - (gained - lost)) / left

@@ -1,0 +1,198 @@
+"""Official files from the network: resumed where they were cut off, checked before they get their name."""
+
+import logging
+import os
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Any
+
+from unflip.datasets.entry import Download, PathLike, data_directory
+from unflip.datasets.load import find_entry
+
+# The file's name, the bytes that are there, and how many there will be (None: the server does not say).
+Progress = Callable[[str, int, int | None], None]
+
+TIMEOUT = 30  # seconds without a byte
+CHUNK = 1 << 16
+
+
+def fetch(name: str, data_dir: PathLike | None = None, progress: Progress | None = None) -> list[Path]:
+    """Download the official files of a dataset that are not on disk, and return the paths of the new ones.
+
+    A file gets its name once its checksum is right. A download that breaks off leaves a ``.part`` file, which the next
+    one continues.
+
+    Parameters
+    ----------
+    name : str
+        A name of :func:`unflip.datasets.catalogue`.
+    data_dir : path-like, default=None
+        Where the files go; None takes ``UNFLIP_DATA``, or a folder in the user's cache.
+    progress : callable, default=None
+        Called as ``progress(file, bytes_there, bytes_in_all)`` while a file comes in; ``bytes_in_all`` may be None.
+    """
+    entry = find_entry(name)
+    if entry.on_disk(data_dir):
+        return []
+    if not entry.downloads:
+        raise ValueError(f"{entry.title} has no official direct download. {entry.how_to_get(data_dir)}")
+    folder = data_directory(data_dir)
+    written = []
+    for download in entry.missing_downloads(data_dir):
+        path = folder / download.path
+        _retrieve(download, path, progress)
+        written += _unpack(path) if download.is_archive else [path]
+    if not entry.on_disk(data_dir):
+        raise ValueError(f"{entry.title} came without some of its files; {entry.source} may tell why")
+    return written
+
+
+class _Resume:
+    """A downloader for pooch: continues ``path.part`` where the server lets it, and starts afresh where not."""
+
+    def __init__(self, path: Path, progress: Progress | None) -> None:
+        self.path = path
+        self.part = path.with_name(path.name + ".part")
+        self.progress = progress
+        self.resumed = False
+
+    def __call__(self, url: str, output_file: str, pooch: Any) -> None:
+        try:
+            try:
+                self._download(url)
+            except _StartAfresh:
+                self.part.unlink()
+                self._download(url)
+        except OSError as error:  # those of requests are OSErrors too
+            kept = self.part.stat().st_size if self.part.exists() else 0
+            if not kept:
+                self.part.unlink(missing_ok=True)
+            cut = self.total is not None and self.done < self.total
+            reason = f"the connection ended after {self.done:,} of {self.total:,} bytes" if cut else error
+            there = f"{kept:,} bytes are kept in {self.part}, the next attempt continues them" if kept else "try again"
+            raise ConnectionError(f"{url} could not be downloaded ({reason}); {there}") from error
+        os.replace(self.part, output_file)
+
+    def _download(self, url: str) -> None:
+        self.done = self.part.stat().st_size if self.part.exists() else 0
+        self.total: int | None = None
+        # Without identity a server may send a .gz as a compressed something, which requests would decompress.
+        headers = {"Accept-Encoding": "identity"}
+        if self.done:
+            headers["Range"] = f"bytes={self.done}-"
+        read = _pooch().HTTPDownloader(
+            chunk_size=CHUNK, timeout=TIMEOUT, headers=headers, hooks={"response": self._begin}
+        )
+        self.response: Any = None
+        with self.part.open("ab") as self.file:
+            try:
+                read(url, self, None)
+            finally:
+                if self.response is not None:
+                    self.response.close()  # pooch leaves the connection of a broken download open
+        if self.total is not None and self.done != self.total:
+            raise OSError(f"{self.done:,} bytes came, {self.total:,} were announced")
+
+    def _begin(self, response: Any, **_: Any) -> None:
+        """See what the server is about to send, before the first byte of it; requests calls this."""
+        self.response = response
+        self.resumed = response.status_code == 206
+        if response.status_code == 200:  # the whole file, even if the rest of it was asked for
+            self.file.truncate(0)
+            self.done = 0
+            length = response.headers.get("Content-Length", "")
+            self.total = int(length) if length.isdigit() else None
+        elif response.status_code == 206:
+            span, _slash, total = response.headers.get("Content-Range", "").partition("/")
+            if not span.startswith(f"bytes {self.done}-"):
+                raise _StartAfresh("the server sent another range than was asked for")
+            self.total = int(total) if total.isdigit() else None
+        elif response.status_code == 416:  # the part is as long as the file, or longer: not a part of this file
+            raise _StartAfresh("the server has no such range")
+        response.raw.headers.pop("Content-Encoding", None)  # some servers call a .gz so; its bytes are what is wanted
+
+    # What pooch needs of a file.
+    def write(self, chunk: bytes) -> None:
+        self.file.write(chunk)
+        self.done += len(chunk)
+        if self.progress:
+            self.progress(self.path.name, self.done, self.total)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+class _StartAfresh(OSError):
+    """The server cannot continue what is there."""
+
+
+def _retrieve(download: Download, path: Path, progress: Progress | None) -> None:
+    downloader = _Resume(path, progress)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with _silent_pooch() as pooch:
+            pooch.retrieve(download.url, download.checksum, fname=path.name, path=path.parent, downloader=downloader)
+    except ValueError as error:
+        if downloader.resumed:  # the part may have been of an older file: once more, from the start
+            return _retrieve(download, path, progress)
+        raise ValueError(
+            f"{download.url} is not the official file, its checksum is wrong, and nothing of it was kept ({error})"
+        ) from error
+
+
+def _unpack(archive: Path) -> list[Path]:
+    """Unpack beside the archive, whole files only, and remove the archive; return the new files."""
+    with tempfile.TemporaryDirectory(prefix=".unpack.", dir=archive.parent) as scratch:
+        try:
+            with tarfile.open(archive) as tar:
+                for member in tar.getmembers():
+                    if fault := _fault(member):
+                        raise ValueError(f"{archive.name} holds {member.name!r}, {fault}; nothing was unpacked")
+                # Python before 3.11.4 has no filter; what it would refuse has been refused above
+                tar.extraction_filter = getattr(tarfile, "data_filter", None)
+                tar.extractall(scratch)
+        except (ValueError, tarfile.TarError, EOFError, zlib.error) as error:
+            archive.unlink()
+            raise ValueError(f"the archive was removed: {error}") from error
+        written = []
+        for source in sorted(path for path in Path(scratch).rglob("*") if path.is_file()):
+            target = archive.parent / source.relative_to(scratch)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(source, target)
+            written.append(target)
+    archive.unlink()
+    return written
+
+
+def _fault(member: tarfile.TarInfo) -> str | None:
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts or "\\" in member.name or ":" in member.name:
+        return "a path outside its folder"
+    if member.issym() or member.islnk():
+        return "a link"
+    return None if member.isfile() or member.isdir() else "neither a file nor a folder"
+
+
+@contextmanager
+def _silent_pooch() -> Iterator[ModuleType]:
+    pooch = _pooch()
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)  # it would announce each download; progress does
+    try:
+        yield pooch
+    finally:
+        logger.setLevel(level)
+
+
+def _pooch() -> ModuleType:
+    try:
+        import pooch
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("downloads need pooch: pip install unflip[data]") from error
+    return pooch

@@ -1,0 +1,139 @@
+"""What is known of a dataset before it is read: its files, where they are looked for, how to get them."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from unflip.datasets.dataset import Arrays, Dataset
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Download:
+    """One official file: its address, its checksum as "md5:...", and its path in the data directory.
+
+    A ``.tar.gz`` is unpacked in the folder of its path.
+    """
+
+    url: str
+    checksum: str
+    path: str
+
+    @property
+    def is_archive(self) -> bool:
+        return self.path.endswith(".tar.gz")
+
+
+@dataclass(frozen=True)
+class Need:
+    """One file or folder that is read.
+
+    Attributes
+    ----------
+    places : tuple of str
+        Where in the data directory it may be; the first that exists is taken.
+    how : str
+        How to get it.
+    pickles : tuple of str
+        Where another official form of it may be that cannot be read without running what is inside.
+    """
+
+    places: tuple[str, ...]
+    how: str
+    pickles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One dataset of the catalogue.
+
+    Attributes
+    ----------
+    name, title : str
+        As it is called in the API, and as the literature calls it.
+    read : callable
+        Takes the path of each of ``needs`` and returns the arrays.
+    needs : tuple of Need
+        Each file or folder that is read.
+    n_train, n_test : int
+        Samples of the official release.
+    shape : tuple of int
+        Of one sample.
+    class_names : tuple of str
+    licence, source : str
+        As the authors state it, and their page.
+    downloads : tuple of Download
+        The official files; empty where there is no direct download.
+    """
+
+    name: str
+    title: str
+    read: Callable[..., Arrays]
+    needs: tuple[Need, ...]
+    n_train: int
+    n_test: int
+    shape: tuple[int, ...]
+    class_names: tuple[str, ...]
+    licence: str
+    source: str
+    downloads: tuple[Download, ...] = ()
+
+    def on_disk(self, data_dir: PathLike | None = None) -> bool:
+        """Say whether every file is there; what is in them is checked when they are read."""
+        return not self.missing(data_dir)
+
+    def find(self, data_dir: PathLike | None = None) -> list[Path | None]:
+        """Return where each of ``needs`` is, None for what is missing."""
+        folder = data_directory(data_dir)
+        return [
+            next((folder / place for place in need.places if (folder / place).exists()), None) for need in self.needs
+        ]
+
+    def missing(self, data_dir: PathLike | None = None) -> list[Need]:
+        """Return those of ``needs`` that are not there."""
+        return [need for need, path in zip(self.needs, self.find(data_dir), strict=True) if path is None]
+
+    def missing_downloads(self, data_dir: PathLike | None = None) -> list[Download]:
+        """Return the downloads that would bring something that is not there."""
+        missing = self.missing(data_dir)
+        places = {place for need in missing for place in need.places}
+        return [download for download in self.downloads if download.path in places or (missing and download.is_archive)]
+
+    def how_to_get(self, data_dir: PathLike | None = None) -> str:
+        """Say how to get what is missing, each way once; empty if nothing is."""
+        return ". ".join(dict.fromkeys(need.how for need in self.missing(data_dir)))
+
+    def load(self, data_dir: PathLike | None = None) -> Dataset:
+        """Read the dataset, or say where it was looked for and how to get it."""
+        if missing := self.missing(data_dir):
+            raise self._not_there(data_directory(data_dir), missing)
+        return Dataset(self.name, **self.read(*self.find(data_dir))._asdict(), class_names=self.class_names)
+
+    def _not_there(self, folder: Path, missing: list[Need]) -> Exception:
+        how = self.how_to_get(folder)
+        for name in (name for need in missing for name in need.pickles):
+            if (folder / name).exists():
+                return ValueError(
+                    f"{folder / name} is a pickle: loading it could run any code, so it is never loaded. {how}"
+                )
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        return FileNotFoundError(
+            f"{self.title} is not on disk: looked in {folder} for {' or '.join(missing[0].places)}{more}. {how}. "
+            "Another data directory is named by UNFLIP_DATA or data_dir"
+        )
+
+
+def data_directory(data_dir: PathLike | None = None) -> Path:
+    """Return the directory that holds the datasets: ``data_dir``, else ``UNFLIP_DATA``, else in the user's cache."""
+    given = data_dir or os.environ.get("UNFLIP_DATA")
+    if given:
+        return Path(given).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "unflip" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "unflip"
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (cache if cache.is_absolute() else Path.home() / ".cache") / "unflip"  # the standard ignores relative paths

@@ -1,0 +1,217 @@
+"""The table of datasets. One more is a reader and an entry here."""
+
+from functools import partial
+
+from unflip.datasets.animal10n import read_animal10n
+from unflip.datasets.cifar10 import read_cifar10
+from unflip.datasets.digits import read_digits
+from unflip.datasets.entry import Download, Entry, Need
+from unflip.datasets.idx import read_mnist
+from unflip.datasets.npz import DIGITS, read_cifar10_features, read_cifar10n, read_cifar10n_images
+from unflip.datasets.svhn import read_svhn
+
+CLOTHES = (
+    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+)
+CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+ANIMALS = ("cat", "lynx", "wolf", "coyote", "cheetah", "jaguar", "chimpanzee", "orangutan", "hamster", "guinea pig")
+
+IDX_FILES = (
+    "train-images-idx3-ubyte.gz",
+    "train-labels-idx1-ubyte.gz",
+    "t10k-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte.gz",
+)
+CIFAR10_FOLDERS = ("cifar10/", "cifar10/cifar-10-batches-bin/", "cifar-10-batches-bin/")
+CIFAR10_NEEDS = tuple(
+    Need(
+        places=tuple(f"{folder}{name}.bin" for folder in CIFAR10_FOLDERS),
+        how="`unflip data fetch cifar10` downloads the binary version, cifar-10-binary.tar.gz, from "
+        "https://www.cs.toronto.edu/~kriz/cifar.html",
+        pickles=(
+            f"cifar10/{name}",
+            *(f"{folder}cifar-10-{form}" for folder in ("cifar10/", "") for form in ("batches-py", "python.tar.gz")),
+        ),
+    )
+    for name in (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch")
+)
+FEATURES = Need(
+    places=("cifar10_features.npz",),
+    how="cifar10_features.npz has no download: make it from the images of CIFAR-10 with any network trained elsewhere, "
+    "as float arrays x_train (50000, d) and x_test (10000, d) with y_train and y_test in the official order",
+)
+HUMAN_LABELS = Need(
+    places=("cifar10n_labels.npz", "cifar10n/cifar10n_labels.npz"),
+    how="The official labels of CIFAR-10N, CIFAR-10_human.pt on https://github.com/UCSC-REAL/cifar-10-100n, are a "
+    "pickle; if you trust it, turn it once into cifar10n_labels.npz in the data directory: "
+    "numpy.savez_compressed('cifar10n_labels.npz', **torch.load('CIFAR-10_human.pt', weights_only=False))",
+    pickles=tuple(
+        f"{folder}CIFAR-10_human.{form}" for folder in ("", "cifar10n/", "cifar10/") for form in ("pt", "npy")
+    ),
+)
+
+
+def _idx_entry(
+    name: str, title: str, class_names: tuple[str, ...], licence: str, source: str, server: str, md5: tuple[str, ...]
+) -> Entry:
+    """MNIST and its kin: four IDX files, gzipped or not."""
+    how = f"`unflip data fetch {name}` downloads {', '.join(IDX_FILES)} from {server}"
+    return Entry(
+        name=name,
+        title=title,
+        read=read_mnist,
+        needs=tuple(Need((f"{name}/{file}", f"{name}/{file.removesuffix('.gz')}"), how) for file in IDX_FILES),
+        n_train=60_000,
+        n_test=10_000,
+        shape=(1, 28, 28),
+        class_names=class_names,
+        licence=licence,
+        source=source,
+        downloads=_downloads(name, server, dict(zip(IDX_FILES, md5, strict=True))),
+    )
+
+
+def _human_entry(name: str, title: str, key: str, images: bool = False) -> Entry:
+    """CIFAR-10N with the features or with the images of CIFAR-10, and one set of human labels."""
+    return Entry(
+        name=name,
+        title=f"{title}, {'images' if images else 'features'}",
+        read=partial(read_cifar10n_images if images else read_cifar10n, key=key),
+        needs=(*CIFAR10_NEEDS, HUMAN_LABELS) if images else (FEATURES, HUMAN_LABELS),
+        n_train=50_000,
+        n_test=10_000,
+        shape=(3, 32, 32) if images else (320,),
+        class_names=CIFAR10,
+        licence="CC BY-NC 4.0",
+        source="http://www.noisylabels.com",
+    )
+
+
+def _downloads(name: str, server: str, md5: dict[str, str]) -> tuple[Download, ...]:
+    return tuple(Download(server + file, f"md5:{digest}", f"{name}/{file}") for file, digest in md5.items())
+
+
+ENTRIES = (
+    Entry(
+        name="digits",
+        title="scikit-learn's digits",
+        read=read_digits,
+        needs=(),
+        n_train=1_078,
+        n_test=719,
+        shape=(1, 8, 8),
+        class_names=DIGITS,
+        licence="CC BY 4.0",
+        source="https://archive.ics.uci.edu/dataset/80",
+    ),
+    _idx_entry(
+        name="mnist",
+        title="MNIST",
+        class_names=DIGITS,
+        licence="CC BY-SA 3.0",
+        source="http://yann.lecun.com/exdb/mnist",
+        server="https://ossci-datasets.s3.amazonaws.com/mnist/",  # the source no longer hands out the files
+        md5=(
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
+        ),
+    ),
+    _idx_entry(
+        name="fashion-mnist",
+        title="Fashion-MNIST",
+        class_names=CLOTHES,
+        licence="MIT",
+        source="https://github.com/zalandoresearch/fashion-mnist",
+        server="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        md5=(
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
+        ),
+    ),
+    Entry(
+        name="svhn",
+        title="SVHN",
+        read=read_svhn,
+        needs=tuple(
+            Need(
+                places=(f"svhn/{part}_32x32.mat",),
+                how="`unflip data fetch svhn` downloads train_32x32.mat and test_32x32.mat from "
+                "http://ufldl.stanford.edu/housenumbers",
+            )
+            for part in ("train", "test")
+        ),
+        n_train=73_257,
+        n_test=26_032,
+        shape=(3, 32, 32),
+        class_names=DIGITS,
+        licence="non-commercial",
+        source="http://ufldl.stanford.edu/housenumbers",
+        downloads=_downloads(
+            "svhn",
+            "http://ufldl.stanford.edu/housenumbers/",
+            {
+                "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
+                "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
+            },
+        ),
+    ),
+    Entry(
+        name="cifar10",
+        title="CIFAR-10",
+        read=read_cifar10,
+        needs=CIFAR10_NEEDS,
+        n_train=50_000,
+        n_test=10_000,
+        shape=(3, 32, 32),
+        class_names=CIFAR10,
+        licence="none stated",
+        source="https://www.cs.toronto.edu/~kriz/cifar.html",
+        downloads=_downloads(
+            "cifar10",
+            "https://www.cs.toronto.edu/~kriz/",
+            {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
+        ),
+    ),
+    Entry(
+        name="cifar10-features",
+        title="CIFAR-10, features",
+        read=read_cifar10_features,
+        needs=(FEATURES,),
+        n_train=50_000,
+        n_test=10_000,
+        shape=(320,),
+        class_names=CIFAR10,
+        licence="as CIFAR-10",
+        source="https://www.cs.toronto.edu/~kriz/cifar.html",
+    ),
+    _human_entry("cifar10n-aggregate", "CIFAR-10N, majority of three people", "aggre_label"),
+    _human_entry("cifar10n-random1", "CIFAR-10N, first person", "random_label1"),
+    _human_entry("cifar10n-aggregate-images", "CIFAR-10N, majority of three people", "aggre_label", images=True),
+    _human_entry("cifar10n-random1-images", "CIFAR-10N, first person", "random_label1", images=True),
+    Entry(
+        name="animal10n",
+        title="Animal-10N",
+        read=read_animal10n,
+        needs=tuple(
+            Need(
+                places=(f"animal10n/{part}",),
+                how="Animal-10N is given out on request: ask for the raw image version on "
+                "https://dm.kaist.ac.kr/datasets/animal-10n and put its folders training and testing in the folder "
+                "animal10n of the data directory",
+            )
+            for part in ("training", "testing")
+        ),
+        n_train=50_000,
+        n_test=5_000,
+        shape=(3, 64, 64),
+        class_names=ANIMALS,
+        licence="none stated",
+        source="https://dm.kaist.ac.kr/datasets/animal-10n",
+    ),
+)
+CATALOGUE = {entry.name: entry for entry in ENTRIES}
