@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unflip import __version__
+from unflip.cli.bench import app as bench_app
 from unflip.cli.data import app as data_app
 
 app = typer.Typer(
@@ -15,6 +16,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(data_app, name="data")
+app.add_typer(bench_app, name="bench")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,131 @@
+"""A cell of an experiment, and the task that estimates its T: frozen values with a hash of what changes the number."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+HASH_LENGTH = 16
+KINDS = {"sym": "symmetric", "pair": "pairflip"}  # how a label spells a kind of noise
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The task to estimate T, the same for every method that is given this T."""
+
+    dataset: str
+    subset: dict[str, Any] | None
+    noise: dict[str, Any]
+    transition: dict[str, Any]
+    seed: int
+
+    @property
+    def hash(self) -> str:
+        return short_hash(asdict(self))
+
+    @property
+    def title(self) -> str:
+        return f"{self.dataset}, {noise_label(self.noise)}, T by {self.transition['kind']}, seed {self.seed}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table: a method on a data set with a noise, under a protocol, with a seed.
+
+    Attributes
+    ----------
+    experiment : str
+    dataset : str
+    noise : dict
+        ``{"kind": "symmetric", "rate": 0.2}``, "pairflip" likewise, or ``{"kind": "given"}``: labels that people gave.
+    method : str
+        The name of the method in the experiment.
+    settings : dict
+        ``kind`` and all settings of the method.
+    transition : dict or None
+        ``kind``, settings and network of the estimator of T; None for a method that is given no T.
+    network : dict or None
+        ``kind`` and options; None for a linear method.
+    subset : dict or None
+        ``{"rows": n}``: train on n rows, drawn with the seed.
+    protocol : dict
+        ``name``, and for a deep method ``epochs``, ``decay_from``, ``batch_size``, ``lr``.
+    seed : int
+        Of the noise, the subset, the estimate of T and the initial weights.
+    """
+
+    experiment: str
+    dataset: str
+    noise: dict[str, Any]
+    method: str
+    settings: dict[str, Any]
+    transition: dict[str, Any] | None
+    network: dict[str, Any] | None
+    subset: dict[str, Any] | None
+    protocol: dict[str, Any]
+    seed: int
+
+    @property
+    def hash(self) -> str:
+        """Names do not change the number: those of the experiment, the method and the protocol are left out."""
+        values = asdict(self)
+        del values["experiment"], values["method"]
+        values["protocol"] = {key: value for key, value in self.protocol.items() if key != "name"}
+        return short_hash(values)
+
+    @property
+    def noise_label(self) -> str:
+        return noise_label(self.noise)
+
+    @property
+    def title(self) -> str:
+        return f"{self.dataset}, {self.noise_label}, {self.method}, seed {self.seed}"
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The task that gives this cell its T."""
+        if self.transition is None:
+            return None
+        return Estimate(self.dataset, self.subset, self.noise, self.transition, self.seed)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**values)
+
+
+def noise_label(noise: Mapping[str, Any]) -> str:
+    """Return how tables name a noise.
+
+    Examples
+    --------
+    >>> noise_label({"kind": "pairflip", "rate": 0.4}), noise_label({"kind": "given"})
+    ('pair 40', 'human')
+    """
+    if noise["kind"] == "given":
+        return "human"
+    word = next(word for word, kind in KINDS.items() if kind == noise["kind"])
+    return f"{word} {100 * noise['rate']:g}"
+
+
+def noise_of(label: str) -> dict[str, Any]:
+    """Return the noise that a label names; the inverse of :func:`noise_label`."""
+    if label == "human":
+        return {"kind": "given"}
+    match = re.fullmatch(rf"({'|'.join(KINDS)}) (\d+(?:\.\d+)?)", label)
+    if match is None or float(match[2]) >= 100:
+        raise ValueError(f"a noise is written 'sym 20', 'pair 40' (per cent) or 'human'; got {label!r}")
+    return {"kind": KINDS[match[1]], "rate": round(float(match[2]) / 100, 10)}
+
+
+def short_hash(values: Any) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of the values' canonical JSON."""
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:HASH_LENGTH]

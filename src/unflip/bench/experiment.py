@@ -1,0 +1,189 @@
+"""An experiment: a grid of data sets, noises, methods and seeds under named protocols, and the cells it consists of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from unflip.bench.cells import Cell, noise_of
+
+DEEP = ("ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "mcldce", "forward", "volminnet")
+WITH_NETWORKS = ("crossfit-em", "volminnet")  # the estimators of T that train networks
+CHOICES = ("dataset", "noise", "method", "seed")  # what --where can choose
+CONDITIONS = ("dataset", "noise", "protocol")  # what [[methods.NAME.when]] can name
+
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DatasetEntry:
+    title: str
+    network: Table | None = None
+    transition: str | None = None
+    subset: int | None = None
+    noise_rate: float | None = None
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method: its title in tables, ``settings`` with its kind, and the settings of special cases."""
+
+    title: str
+    settings: Table
+    note: str = ""
+    transition: str | None = None
+    when: tuple[Table, ...] = ()
+
+    @property
+    def deep(self) -> bool:
+        return self.settings["kind"] in DEEP
+
+
+@dataclass(frozen=True)
+class Protocol:
+    seeds: tuple[int, ...]
+    training: Table
+    datasets: tuple[str, ...]
+    network: Table
+    subset: int | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A set of curves, accuracy by epoch: one data set, a panel a noise, a curve a method."""
+
+    name: str
+    title: str
+    dataset: str
+    noises: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment file, read and checked. Its tables keep the order of the file.
+
+    Attributes
+    ----------
+    name, title, note : str
+    datasets : dict of str to DatasetEntry
+    noises : tuple of str
+        Labels: "sym 20", "pair 40", "human".
+    methods : dict of str to MethodEntry
+    protocols : dict of str to Protocol
+        The first is the default.
+    transitions : dict of str to dict
+    paper : dict of (dataset, noise, method) to (float, float or None)
+        Mean and standard deviation in per cent, as printed.
+    figures : tuple of Figure
+    """
+
+    name: str
+    title: str
+    note: str
+    datasets: dict[str, DatasetEntry]
+    noises: tuple[str, ...]
+    methods: dict[str, MethodEntry]
+    protocols: dict[str, Protocol]
+    transitions: dict[str, Table]
+    paper: dict[tuple[str, str, str], tuple[float, float | None]] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Data set and noise of each row of the table."""
+        return [(dataset, noise) for dataset in self.datasets for noise in self.noises]
+
+    @property
+    def columns(self) -> list[str]:
+        """The methods, in order."""
+        return list(self.methods)
+
+    def protocol(self, name: str | None = None) -> str:
+        """Return the protocol's name, or that of the default, the first in the file."""
+        if name is None:
+            return next(iter(self.protocols))
+        return one_of(name, self.protocols, "protocol")
+
+    def cells(self, where: Mapping[str, Sequence[str]] | None = None, protocol: str | None = None) -> list[Cell]:
+        """Return the cells of a protocol: seed by seed, so that a run that is stopped leaves whole trials.
+
+        Parameters
+        ----------
+        where : mapping of str to sequence of str, default=None
+            Keeps cells of these data sets, noises, methods, seeds, as ``{"dataset": ["mnist"], "seed": ["0", "1"]}``.
+        protocol : str, default=None
+            None is the first of the file.
+        """
+        name = self.protocol(protocol)
+        plan = self.protocols[name]
+        known: dict[str, list[str]] = {
+            "dataset": list(plan.datasets),
+            "noise": list(self.noises),
+            "method": list(self.methods),
+            "seed": [str(seed) for seed in plan.seeds],
+        }
+        kept = dict(known)
+        for key, values in (where or {}).items():
+            for value in values:
+                one_of(value, known[one_of(key, CHOICES, "where")], f"where {key}, protocol {name}")
+            kept[key] = [value for value in known[key] if value in values]
+        return [
+            self._cell(dataset, noise, method, name, int(seed))
+            for seed in kept["seed"]
+            for dataset in kept["dataset"]
+            for noise in kept["noise"]
+            for method in kept["method"]
+        ]
+
+    def _cell(self, dataset: str, noise: str, method: str, protocol: str, seed: int) -> Cell:
+        data, entry, plan = self.datasets[dataset], self.methods[method], self.protocols[protocol]
+        settings = dict(entry.settings)
+        for case in entry.when:
+            here = {"dataset": dataset, "noise": noise, "protocol": protocol}
+            if all(value in case.get(key, [value]) for key, value in here.items()):
+                settings |= {key: value for key, value in case.items() if key not in CONDITIONS}
+        if settings.get("forget_rate") == "noise rate":
+            settings["forget_rate"] = noise_of(noise).get("rate", data.noise_rate)
+        network = None if data.network is None else data.network | plan.network
+        rows = plan.subset if data.subset is None else data.subset
+        return Cell(
+            experiment=self.name,
+            dataset=dataset,
+            noise=noise_of(noise),
+            method=method,
+            settings=settings,
+            transition=self._transition(entry.transition, data, network),
+            network=network if entry.deep else None,
+            subset=None if rows is None else {"rows": rows},
+            protocol={"name": protocol} | (plan.training if entry.deep else {}),
+            seed=seed,
+        )
+
+    def _transition(self, name: str | None, data: DatasetEntry, network: Table | None) -> Table | None:
+        if name is None:
+            return None
+        chosen = self.transitions[str(data.transition) if name == "estimated" else name]
+        return {"network": network, **chosen} if chosen["kind"] in WITH_NETWORKS else dict(chosen)
+
+
+def parse_where(words: Sequence[str]) -> dict[str, list[str]]:
+    """Return what ``--where`` says: KEY=VALUE, several values with commas.
+
+    Examples
+    --------
+    >>> parse_where(["dataset=mnist,svhn", "noise=sym 20"])
+    {'dataset': ['mnist', 'svhn'], 'noise': ['sym 20']}
+    """
+    where: dict[str, list[str]] = {}
+    for word in words:
+        key, sign, values = word.partition("=")
+        if not sign or not values:
+            raise ValueError(f"--where takes KEY=VALUE, as dataset=mnist or seed=0,1; got {word!r}")
+        where.setdefault(one_of(key.strip(), CHOICES, "--where"), []).extend(v.strip() for v in values.split(","))
+    return where
+
+
+def one_of(value: Any, known: Any, place: str) -> Any:
+    if value not in known:
+        raise ValueError(f"{place}: there is no {value!r}; there are {', '.join(map(str, dict.fromkeys(known)))}")
+    return value

@@ -1,0 +1,239 @@
+"""One cell from data to result: the path of the whole library in one function.
+
+Clean training labels are seen by ``noisy_data`` alone, which draws the noise from them and knows the true T; no learner
+sees them. The test labels score predictions and serve nothing else.
+"""
+
+import inspect
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unflip._validation import FloatArray, IntArray
+from unflip.bench.cells import Cell, Estimate
+from unflip.bench.experiment import DEEP
+from unflip.core import clean_prior
+from unflip.datasets import Dataset, load_dataset
+from unflip.metrics import transition_error
+from unflip.noise import corrupt, pairflip, symmetric
+
+Result = dict[str, Any]
+NETWORK_SETTINGS = ("dropout",)  # of a deep method's settings these go to its networks
+TRAINER_SETTINGS = ("ema", "beta1_after_decay", "weight_decay")  # and these to the trainer
+
+
+def run_cell(
+    cell: Cell, T: FloatArray | None = None, *, data_dir: str | None = None, checkpoint: Path | None = None
+) -> Result:
+    """Return the result of a cell.
+
+    Parameters
+    ----------
+    cell : Cell
+    T : array of shape (n_classes, n_classes), default=None
+        What :func:`run_estimate` returned for ``cell.estimate``.
+    data_dir : str, default=None
+        Where the data sets are; None is the default of :func:`unflip.datasets.load_dataset`.
+    checkpoint : path, default=None
+        Where a deep method keeps its state after each epoch, to go on from there when it was stopped.
+
+    Returns
+    -------
+    dict
+        accuracy (a list: one an epoch, or one number of a linear method), transition, transition_error, noise_rate (the
+        share of wrong labels that was drawn), seconds.
+    """
+    data = noisy_data(cell.dataset, cell.subset, cell.noise, cell.seed, data_dir)
+    if cell.transition is not None and T is None:
+        raise ValueError(f"{cell.title} needs a T; run its estimate first")
+    prior = None if T is None else clean_prior(np.bincount(data.y, minlength=data.n_classes) / len(data.y), T)
+    if cell.settings["kind"] in DEEP:
+        accuracy, seconds, learnt = _train(cell, data, T, prior, checkpoint)
+    else:
+        accuracy, seconds, learnt = _fit(cell, data, T)
+    T = learnt if T is None else T
+    return {
+        "accuracy": accuracy,
+        "transition": None if T is None else np.asarray(T).tolist(),
+        "transition_error": _error(T, data.T),
+        "noise_rate": data.noise_rate,
+        "seconds": seconds,
+    }
+
+
+def run_estimate(task: Estimate, *, data_dir: str | None = None) -> Result:
+    """Return the T that a task asks for, its error where the truth is known, and the seconds that it took."""
+    data = noisy_data(task.dataset, task.subset, task.noise, task.seed, data_dir)
+    start = time.perf_counter()
+    settings = {key: value for key, value in task.transition.items() if key not in ("kind", "network")}
+    kind = task.transition["kind"]
+    if kind == "true":
+        if data.T is None:
+            raise ValueError(f"nobody knows the true T of {task.dataset}; choose an estimator")
+        T = data.T
+    else:
+        x = flat(data.x)
+        if kind != "volmin":
+            network = dict(task.transition["network"])
+            options = {"network": network.pop("kind"), "network_options": network, "device": "cpu", "progress": False}
+            settings = options | settings
+            x = unit_scale(data.x)[0]
+        estimator = estimator_class(kind)(**settings, classes=np.arange(data.n_classes), random_state=task.seed)
+        T = estimator.fit(x, data.y).transition_
+    seconds = time.perf_counter() - start
+    return {"transition": T.tolist(), "transition_error": _error(T, data.T), "seconds": seconds}
+
+
+class NoisyData(NamedTuple):
+    x: np.ndarray
+    y: IntArray  # noisy
+    x_test: np.ndarray
+    y_test: IntArray
+    n_classes: int
+    T: FloatArray | None  # the true one, for errors only
+    noise_rate: float | None
+
+
+def noisy_data(
+    dataset: str, subset: dict[str, Any] | None, noise: dict[str, Any], seed: int, data_dir: str | None
+) -> NoisyData:
+    """Return the training data of a trial with noisy labels, and the clean test data."""
+    data = _load(dataset, data_dir)
+    c = len(data.class_names)
+    rows = np.arange(len(data.x_train))
+    if subset is not None:
+        if subset["rows"] > len(rows):
+            raise ValueError(f"{dataset} has {len(rows)} training rows; a subset of {subset['rows']} cannot be drawn")
+        # Another stream than that of the noise, which takes the seed as it is.
+        rows = np.sort(np.random.default_rng([seed, 1]).permutation(rows)[: subset["rows"]])
+    clean = None if data.y_train is None else data.y_train[rows]
+    if noise["kind"] == "given":
+        if data.y_noisy is None:
+            raise ValueError(f"{dataset} has no noisy labels of its own; give it a noise such as 'sym 20'")
+        y = data.y_noisy[rows]
+        T = None if clean is None else _counted(clean, y, c)
+    else:
+        if clean is None:
+            raise ValueError(f"nobody knows the clean labels of {dataset}, so no noise can be added; use 'human'")
+        T = {"symmetric": symmetric, "pairflip": pairflip}[noise["kind"]](c, noise["rate"])
+        y = corrupt(clean, T, random_state=seed, classes=np.arange(c))
+    rate = None if clean is None else float(np.mean(y != clean))
+    x = data.x_train if subset is None else data.x_train[rows]
+    return NoisyData(x, y.astype(np.int64), data.x_test, data.y_test, c, T, rate)
+
+
+def _train(
+    cell: Cell, data: NoisyData, T: FloatArray | None, prior: FloatArray | None, checkpoint: Path | None
+) -> tuple[list[float], float, FloatArray | None]:
+    """A deep method: the accuracy after each epoch over the whole test set, seconds, and the T that it learnt."""
+    from unflip.deep import Trainer, make_method, make_network
+    from unflip.deep._network_estimator import seeded
+
+    assert cell.network is not None
+    settings = {key: value for key, value in cell.settings.items() if key != "kind"}
+    training = {key: settings.pop(key) for key in TRAINER_SETTINGS if key in settings}
+    network = cell.network | {key: settings.pop(key) for key in NETWORK_SETTINGS if key in settings}
+    x, x_test = unit_scale(data.x, data.x_test)
+    factory = make_network(network.pop("kind"), x.shape[1:], data.n_classes, **network)
+    with seeded(cell.seed):
+        method = make_method(cell.settings["kind"], factory, data.n_classes, T, prior, **settings)
+    training |= {key: value for key, value in cell.protocol.items() if key != "name"}
+    trainer = Trainer(method, **training, seed=cell.seed, progress=False, checkpoint=checkpoint)
+    history = trainer.fit(x, data.y, evaluate=(x_test, data.y_test))
+    learnt = getattr(trainer.model, "transition", None)
+    return [epoch["accuracy"] for epoch in history], sum(epoch["seconds"] for epoch in history), learnt
+
+
+def _fit(cell: Cell, data: NoisyData, T: FloatArray | None) -> tuple[list[float], float, FloatArray | None]:
+    """A linear method: fitted once; its accuracy on the whole test set, seconds, and the T that it estimated."""
+    settings = {key: value for key, value in cell.settings.items() if key != "kind"}
+    make = linear_class(cell.settings["kind"])
+    offered = {"transition": T, "classes": np.arange(data.n_classes), "random_state": cell.seed}
+    taken = inspect.signature(make).parameters
+    settings |= {name: value for name, value in offered.items() if name in taken and value is not None}
+    x, x_test = flat(data.x), flat(data.x_test)
+    start = time.perf_counter()
+    model = make(**settings).fit(x, data.y)
+    seconds = time.perf_counter() - start
+    accuracy = float(np.mean(model.predict(x_test) == data.y_test))
+    return [accuracy], seconds, getattr(model, "transition_", None)
+
+
+def linear_class(kind: str) -> Any:
+    """Return the class of a linear method by its kind."""
+    from sklearn.linear_model import LogisticRegression, RidgeClassifier
+
+    from unflip import linear
+
+    return {"ridge": RidgeClassifier, "logistic": LogisticRegression}.get(kind) or getattr(linear, kind)
+
+
+def estimator_class(kind: str) -> Any:
+    """Return the class of an estimator of T by its kind."""
+    from unflip import transition
+
+    return getattr(transition, {"crossfit-em": "CrossFitEM", "volminnet": "VolMinNet", "volmin": "VolMin"}[kind])
+
+
+def check_settings(cell: Cell) -> None:
+    """Refuse a method that has no such settings, or lacks the T that it needs, before hours are spent on others."""
+    if cell.transition is not None and cell.transition["kind"] != "true":
+        chosen = {key: value for key, value in cell.transition.items() if key not in ("kind", "network")}
+        _check_names(chosen, estimator_class(cell.transition["kind"]), f"[transitions] {cell.transition['kind']}")
+    place = f"[methods.{cell.method}]"
+    settings = {key: value for key, value in cell.settings.items() if key != "kind"}
+    kind = cell.settings["kind"]
+    if kind in DEEP:
+        from unflip.deep import find_method
+
+        settings = {key: value for key, value in settings.items() if key not in NETWORK_SETTINGS + TRAINER_SETTINGS}
+        try:
+            wants = find_method(kind, **settings).wants_transition(**settings)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+        if wants and cell.transition is None:
+            raise ValueError(f"{place} needs a T: say transition = 'estimated', or the name of an estimator")
+        return
+    known = _check_names(settings, linear_class(kind), f"{place}: {kind}")
+    if cell.transition is not None and "transition" not in known:
+        raise ValueError(f"{place}: {kind} takes no T; leave out transition")
+
+
+def _check_names(settings: dict[str, Any], make: Any, place: str) -> list[str]:
+    known = list(inspect.signature(make).parameters)
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise ValueError(f"{place} has no setting {', '.join(unknown)}; it has {', '.join(known)}")
+    return known
+
+
+def flat(x: np.ndarray) -> np.ndarray:
+    """Return the samples as rows."""
+    return x.reshape(len(x), -1)
+
+
+def unit_scale(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return tables scaled to mean 0 and deviation 1 in the first of them; images, already in [0, 1], as they are."""
+    if x.ndim > 2:
+        return (x, *others)
+    mean, deviation = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+    deviation[deviation == 0] = 1
+    return tuple(((part - mean) / deviation).astype(np.float32) for part in (x, *others))
+
+
+@lru_cache(maxsize=1)  # the cells of a worker mostly share their data
+def _load(name: str, data_dir: str | None) -> Dataset:
+    return load_dataset(name, data_dir)
+
+
+def _counted(clean: IntArray, noisy: IntArray, n_classes: int) -> FloatArray:
+    counts = np.zeros((n_classes, n_classes))
+    np.add.at(counts, (clean, noisy), 1)
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def _error(T: Any, truth: FloatArray | None) -> float | None:
+    return None if T is None or truth is None else float(transition_error(T, truth))

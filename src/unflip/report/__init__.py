@@ -1,0 +1,110 @@
+"""Tables and figures of an experiment, from the records of its cells alone."""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from unflip.bench.experiment import Experiment
+from unflip.report.grid import accuracy_grid, transition_grid
+from unflip.report.results import Results, gather
+from unflip.report.tables import csv_table, latex_table, markdown_table
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    experiment: Experiment,
+    records: Iterable[dict[str, Any]],
+    folder: str | Path,
+    commit: str | None = None,
+    protocol: str | None = None,
+) -> list[Path]:
+    """Write the tables and figures of each protocol that has records, and return the paths.
+
+    ::
+
+        table-<protocol>.md, .csv, .tex            the accuracies, and the errors of the estimated T
+        curves-<protocol>-<figure>.svg, .png       accuracy by epoch, one file a figure of the experiment
+
+    The same records give the same bytes, in whatever order they come.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What :func:`unflip.bench.spec.read_experiment` returns.
+    records : iterable of dict
+        Only those that are done count.
+    folder : path
+        Made if it is not there; files of an older report are replaced.
+    commit : str, default=None
+        Numbers that another commit made are marked. None is the commit that made most records of a table.
+    protocol : str, default=None
+        Report this one only.
+
+    Raises
+    ------
+    ValueError
+        No record is done, or one does not belong to the experiment.
+    ModuleNotFoundError
+        There are curves to draw, but no matplotlib. The tables are written then.
+    """
+    done = [record for record in records if record["status"] == "done"]
+    names = list(experiment.protocols) if protocol is None else [experiment.protocol(protocol)]
+    made = {record["cell"]["protocol"]["name"] for record in done}
+    if protocol is None and not made <= set(names):
+        raise ValueError(
+            f"there are records of the protocols {', '.join(sorted(made - set(names)))}, which the experiment "
+            f"{experiment.name} does not have; it has {', '.join(names)}"
+        )
+    names = [name for name in names if name in made]
+    if not names:
+        raise ValueError(
+            f"none of the records of {experiment.name} is done"
+            + ("; run it first" if protocol is None else f" under the protocol {protocol}; run it first")
+        )
+    reports = [gather(experiment, done, name, commit) for name in names]
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [path for results in reports for path in _write_tables(results, folder)]
+    return written + [path for results in reports for path in _write_figures(results, folder)]
+
+
+def _write_tables(results: Results, folder: Path) -> list[Path]:
+    grids = [grid for grid in (accuracy_grid(results), transition_grid(results)) if grid is not None]
+    texts = {
+        "md": "\n".join(map(markdown_table, grids)),
+        "csv": csv_table(results),
+        "tex": "\n".join(map(latex_table, grids)),
+    }
+    stem = f"table-{_file_name(results.protocol)}"
+    return [_write(folder / f"{stem}.{kind}", text.encode()) for kind, text in texts.items()]
+
+
+def _write_figures(results: Results, folder: Path) -> list[Path]:
+    written = []
+    for figure in results.experiment.figures:
+        if not results.panels(figure):
+            continue  # before the import: linear methods have no curves and need no matplotlib
+        from unflip.report.figures import draw_curves, picture
+
+        drawn = draw_curves(results, figure)
+        stem = f"curves-{_file_name(results.protocol)}-{_file_name(figure.name)}"
+        written += [_write(folder / f"{stem}.{kind}", picture(drawn, kind)) for kind in ("svg", "png")]
+    return written
+
+
+def _write(path: Path, content: bytes) -> Path:
+    """A file is there whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.+-]+", "-", name)

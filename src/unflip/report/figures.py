@@ -1,0 +1,156 @@
+"""Accuracy by epoch as the paper draws it: a panel a noise, mean curves, the deviation over trials as a shade."""
+
+import io
+from typing import Any
+
+import numpy as np
+
+from unflip._validation import FloatArray
+from unflip.bench.experiment import Figure
+from unflip.report.results import Results, noise_title
+
+try:
+    from matplotlib import style
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("figures need matplotlib; the tables do not: pip install unflip[report]") from error
+
+# What is drawn alike differs enough in colour for every colour vision, which a test measures.
+PLAIN, DASHED = ("solid", (0, (1, 1.4))), ((0, (5, 1.2)), (0, (5, 1.2, 1, 1.2)))  # in the first round, and after it
+LOOKS = (
+    ("#8a929b", PLAIN),
+    ("#43a6fd", PLAIN),
+    ("#0f7a55", DASHED),
+    ("#22cde8", DASHED),
+    ("#c55fae", DASHED),
+    ("#3b1391", PLAIN),
+    ("#7a3b12", DASHED),
+    ("#7fb23a", DASHED),
+    ("#e69f00", PLAIN),
+    ("#d1372f", PLAIN),
+)
+INK, PALE, GRID = "#1f2933", "#616e7c", "#e4e7eb"
+STYLE = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so the same everywhere
+    "font.size": 9,
+    "text.color": INK,
+    "text.parse_math": False,  # a title is text, dollars too
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#9aa5b1",
+    "xtick.color": PALE,
+    "ytick.color": PALE,
+    "svg.hashsalt": "unflip",  # else the identifiers in an SVG are random
+}
+WIDTH, PANEL, HEAD, FOOT, LINE = 9.0, 2.7, 0.86, 0.53, 0.22  # inches
+LEFT, RIGHT = 0.065, 0.985  # of the width
+LEGEND_COLUMNS = 5
+
+
+def draw_curves(results: Results, figure: Figure) -> Drawing:
+    """Return the drawing of a figure: one panel for each noise that has a curve."""
+    panels = results.panels(figure)
+    methods = [method for method in results.methods if any(method in shown for shown in panels.values())]
+    legend_lines = -(-len(methods) // LEGEND_COLUMNS)
+    panel_width = WIDTH * (RIGHT - LEFT) / len(panels)
+    height = HEAD + PANEL + FOOT + LINE * legend_lines
+    with style.context(["default", STYLE]):
+        drawing = Drawing(figsize=(WIDTH, height), dpi=200)
+        axes = drawing.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        drawing.subplots_adjust(
+            left=LEFT, right=RIGHT, top=1 - HEAD / height, bottom=(FOOT + LINE * legend_lines) / height, wspace=0.1
+        )
+        for ax, (noise, shown) in zip(axes, panels.items(), strict=True):
+            for method in shown:
+                _draw_method(ax, results, (figure.dataset, noise, method))
+            _dress(ax, noise_title(noise))
+        axes[0].set_ylabel("test accuracy, %")
+        axes[0].yaxis.set_label_coords(-0.37 / panel_width, 0.5)
+        axes[0].set_ylim(*_limits([results.cells[figure.dataset, n, m].curves for n in panels for m in panels[n]]))
+        drawing.text(LEFT, 1 - 0.14 / height, figure.title, va="top", fontsize=12.5, fontweight="bold")
+        drawing.text(LEFT, 1 - 0.40 / height, _subtitle(results, figure, panels), va="top", fontsize=8.5, color=PALE)
+        drawing.legend(
+            handles=[_handle(results, figure, method, panels) for method in methods],
+            loc="lower center",
+            bbox_to_anchor=((LEFT + RIGHT) / 2, 0.03 / height),
+            ncols=min(LEGEND_COLUMNS, len(methods)),
+            frameon=False,
+            handlelength=2.2,
+            columnspacing=1.8,
+        )
+    return drawing
+
+
+def picture(drawing: Drawing, kind: str) -> bytes:
+    """Return a drawing as "svg" or "png", without the time and the version of the program that drew it."""
+    file = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    with style.context(["default", STYLE]):
+        drawing.savefig(file, format=kind, metadata=metadata, facecolor="white")
+    return file.getvalue()
+
+
+def _draw_method(ax: Axes, results: Results, key: tuple[str, str, str]) -> None:
+    curves = results.cells[key].curves
+    epochs, mean = np.arange(1, curves.shape[1] + 1), curves.mean(axis=0)
+    look = _look(results, key[2])
+    if len(curves) > 1:
+        deviation = curves.std(axis=0)
+        ax.fill_between(epochs, mean - deviation, mean + deviation, color=look["color"], alpha=0.18, linewidth=0)
+    ax.plot(
+        epochs,
+        mean,
+        label=results.experiment.methods[key[2]].title,
+        gid=f"curve-{key[1]}-{key[2]}".replace(" ", "-"),
+        **look,
+    )
+
+
+def _look(results: Results, method: str) -> dict[str, Any]:
+    """Colour and dashes by the method's place in the experiment, so that all its figures agree."""
+    lap, place = divmod(results.experiment.columns.index(method), len(LOOKS))
+    colour, dashes = LOOKS[place]
+    own = results.experiment.methods[method].settings["kind"] == "mcldce"
+    return {
+        "color": colour,
+        "linestyle": dashes[min(lap, 1)],
+        "linewidth": 2.0 if own else 1.3,
+        "zorder": 3 if own else 2,
+        "solid_capstyle": "round",
+    }
+
+
+def _dress(ax: Axes, title: str) -> None:
+    ax.set_title(title, fontsize=9.5, loc="left", pad=5)
+    ax.set_xlabel("epoch")
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color=GRID, linewidth=0.7)
+    ax.set_axisbelow(True)
+    ax.tick_params(length=0, labelsize=8)
+    ax.margins(x=0.02)
+
+
+def _limits(found: list[FloatArray]) -> tuple[float, float]:
+    """Limits that show all but the first tenth of the epochs, whose climb would flatten the rest."""
+    late = [curves.mean(axis=0)[-(-curves.shape[1] // 10) :] for curves in found]
+    low, high = min(map(np.min, late)), max(map(np.max, late))
+    room = 0.05 * max(high - low, 1.0)
+    return max(low - room, 0.0), min(high + room, 100.5)
+
+
+def _subtitle(results: Results, figure: Figure, panels: dict[str, list[str]]) -> str:
+    cells = [results.cells[figure.dataset, noise, method] for noise, shown in panels.items() for method in shown]
+    counts = sorted({result.trials for result in cells})
+    trials = f"{counts[0]} to {counts[-1]} trials" if len(counts) > 1 else f"{counts[0]} trials"
+    text = "one trial" if counts == [1] else f"mean of {trials}, shade: standard deviation over trials"
+    marks = {mark for result in cells for mark in result.marks}
+    text += f"; protocol {results.protocol}" + (", not the paper's" if "protocol" in marks else "")
+    return text + ("; ‡ in part by another commit" if "commit" in marks else "")
+
+
+def _handle(results: Results, figure: Figure, method: str, panels: dict[str, list[str]]) -> Line2D:
+    mixed = any("commit" in results.cells[figure.dataset, n, method].marks for n in panels if method in panels[n])
+    return Line2D([], [], label=results.experiment.methods[method].title + " ‡" * mixed, **_look(results, method))

@@ -1,0 +1,186 @@
+"""A grid as Markdown or LaTeX, and results as CSV."""
+
+import csv
+import io
+import re
+from itertools import groupby
+
+from unflip.report.grid import Entry, Grid
+from unflip.report.results import Results
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "[": "{[}",  # a row that begins so would be an argument of the line break before it
+    "*": "{*}",  # and so would this
+    "±": r"$\pm$",
+    "−": "$-$",
+    "–": "--",
+    "†": r"\dag{}",
+    "‡": r"\ddag{}",
+    "§": r"\S{}",
+    "μ": r"$\mu$",
+    "µ": r"$\mu$",  # the sign of micro, which looks the same
+}
+COLUMNS = (
+    *("dataset", "noise", "method", "protocol", "trials", "epochs", "mean", "deviation", "deviation_over"),
+    *("epoch_deviation", "paper_mean", "paper_deviation", "transition_error", "seconds", "commit", "marks"),
+)
+
+
+def markdown_table(grid: Grid) -> str:
+    """Return a grid as Markdown: title, table, notes.
+
+    Examples
+    --------
+    >>> grid = Grid("a", "Accuracy", ("Method",), [("MNIST", "Human")], [(("GCE",), [Entry("97.89", "(97.40)")])], [])
+    >>> print(markdown_table(grid))
+    ## Accuracy
+    <BLANKLINE>
+    | Method | MNIST, Human  |
+    |:-------|:-------------:|
+    | GCE    | 97.89 (97.40) |
+    <BLANKLINE>
+    """
+    head = [*map(_markdown, grid.corner), *(_markdown(", ".join(lines)) for lines in grid.heads)]
+    body = [[*map(_markdown, labels), *map(_markdown_entry, entries)] for labels, entries in grid.rows]
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    left = len(grid.corner)
+    rule = [":" + "-" * (w + 1) if i < left else ":" + "-" * w + ":" for i, w in enumerate(widths)]
+    lines = [
+        f"| {' | '.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))} |"
+        for line in (head, *body)
+    ]
+    notes = [f"- {_markdown(note)}" for note in grid.notes]
+    parts = [
+        f"## {_markdown(grid.title)}",
+        "",
+        lines[0],
+        f"|{'|'.join(rule)}|",
+        *lines[1:],
+        *[""] * bool(notes),
+        *notes,
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def latex_table(grid: Grid) -> str:
+    """Return a grid as a LaTeX float with booktabs' rules; what is too wide for the page is shrunk to it."""
+    environment = "table*" if len(grid.heads) > 4 else "table"
+    body: list[str] = []
+    above = None
+    for labels, entries in grid.rows:
+        cells = list(map(_latex, labels))
+        if len(labels) > 1 and labels[0] == above:
+            cells[0] = ""  # a data set is named once
+        elif len(labels) > 1 and above is not None:
+            body.append(r"\midrule")
+        above = labels[0]
+        body.append(_latex_row([*cells, *map(_latex_entry, entries)]))
+    lines = [
+        r"% \usepackage{booktabs, adjustbox}",
+        rf"\begin{{{environment}}}",
+        r"\centering",
+        rf"\caption{{{_latex(grid.title)}.}}",
+        rf"\label{{tab:{re.sub(r'[^A-Za-z0-9-]+', '-', grid.name)}}}",
+        r"\begin{adjustbox}{max width=\linewidth}",
+        rf"\begin{{tabular}}{{{'l' * len(grid.corner)}{'c' * len(grid.heads)}}}",
+        r"\toprule",
+        *_latex_head(grid),
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{adjustbox}",
+        r"\par\smallskip",
+        r"\begin{minipage}{\linewidth}\footnotesize",
+        *(rf"{_latex(note)}\par" for note in grid.notes),
+        r"\end{minipage}",
+        rf"\end{{{environment}}}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def csv_table(results: Results) -> str:
+    """Return one line a cell of the table, numbers in full precision, empty where there is none.
+
+    Accuracies and their deviations are in per cent, seconds the mean of the trials; ``marks`` has the words "protocol"
+    and "commit", ``commit`` all that made the trials.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for dataset, noise in results.rows:
+        for method in results.methods:
+            key = (dataset, noise, method)
+            paper_mean, paper_deviation = results.experiment.paper.get(key, (None, None))
+            line = {"dataset": dataset, "noise": noise, "method": method, "protocol": results.protocol, "trials": 0}
+            line |= {"paper_mean": paper_mean, "paper_deviation": paper_deviation}
+            result = results.cells.get(key)
+            if result is not None:
+                errors = list(result.transition_errors.values())
+                line |= {
+                    "trials": result.trials,
+                    "epochs": result.epochs,
+                    "mean": result.mean,
+                    "deviation": result.deviation,
+                    "deviation_over": result.deviation_over,
+                    "epoch_deviation": result.epoch_deviation,
+                    "transition_error": sum(errors) / len(errors) if errors else None,
+                    "seconds": result.seconds,
+                    "commit": "; ".join(sorted(set(result.commits))),
+                    "marks": " ".join(result.marks),
+                }
+            writer.writerow(line)
+    return text.getvalue()
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|~$&])", r"\\\1", " ".join(text.split()))
+
+
+def _markdown_entry(entry: Entry) -> str:
+    ours = f"**{entry.ours}**" if entry.best else entry.ours
+    return " ".join(part for part in (ours, entry.paper, _markdown(entry.symbols)) if part)
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX.get(sign, sign) for sign in " ".join(text.split()))
+
+
+def _latex_entry(entry: Entry) -> str:
+    ours = rf"\textbf{{{_latex(entry.ours)}}}" if entry.best else _latex(entry.ours)
+    symbols = rf"\textsuperscript{{{_latex(entry.symbols)}}}" if entry.symbols else ""
+    return f"{ours} {entry.paper}".rstrip() + symbols
+
+
+def _latex_row(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_head(grid: Grid) -> list[str]:
+    corner = list(map(_latex, grid.corner))
+    if len(grid.heads[0]) == 1:
+        return [_latex_row([*corner, *(_latex(title) for (title,) in grid.heads)])]
+    spans, rules, column = [], "", len(corner) + 1
+    for dataset, heads in groupby(head[0] for head in grid.heads):
+        width = len(list(heads))
+        spans.append(rf"\multicolumn{{{width}}}{{c}}{{{_latex(dataset)}}}")
+        rules += rf"\cmidrule(lr){{{column}-{column + width - 1}}}"
+        column += width
+    return [
+        _latex_row([*[""] * len(corner), *spans]),
+        rules,
+        _latex_row([*corner, *(_latex(h[1]) for h in grid.heads)]),
+    ]

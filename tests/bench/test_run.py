@@ -1,0 +1,234 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unflip.bench.run import check_settings, noisy_data, run_cell, run_estimate, unit_scale
+from unflip.bench.spec import read_experiment
+from unflip.bench.work import commit, make_record, work
+from unflip.datasets import load_dataset
+from unflip.noise import corrupt, pairflip
+
+PAIR = {"kind": "pairflip", "rate": 0.4}
+
+
+@pytest.fixture
+def cells(experiment_file):
+    """ridge, jocor, mcldce-exact and linear with pair noise 40."""
+    return read_experiment(experiment_file()).cells({"noise": ["pair 40"]})
+
+
+@pytest.fixture
+def human(tmp_path):
+    """Digits whose noisy labels come with the data, as a file."""
+    digits = load_dataset("digits")
+    noisy = corrupt(digits.y_train, pairflip(10, 0.3), random_state=5)
+    path = tmp_path / "human.npz"
+    arrays = {name: getattr(digits, name) for name in ("x_train", "x_test", "y_train", "y_test")}
+    np.savez(path, **arrays, y_noisy=noisy)
+    return path, noisy
+
+
+def without_seconds(result):
+    return {key: value for key, value in result.items() if key != "seconds"}
+
+
+def test_the_noise_is_drawn_with_the_seed():
+    digits = load_dataset("digits")
+    data = noisy_data("digits", None, PAIR, 3, None)
+    assert np.array_equal(data.y, corrupt(digits.y_train, pairflip(10, 0.4), random_state=3))
+    assert np.array_equal(data.T, pairflip(10, 0.4))
+    assert data.noise_rate == np.mean(data.y != digits.y_train)
+    assert np.array_equal(data.y_test, digits.y_test)
+    assert not hasattr(data, "y_train")  # the clean labels stop here
+
+
+def test_a_subset_is_drawn_with_the_seed():
+    digits = load_dataset("digits")
+    first, second = (noisy_data("digits", {"rows": 200}, PAIR, seed, None) for seed in (0, 1))
+    again = noisy_data("digits", {"rows": 200}, PAIR, 0, None)
+    assert len(first.x) == len(first.y) == 200
+    assert len(first.x_test) == len(digits.x_test)  # always all of it
+    assert np.array_equal(first.x, again.x)
+    assert np.array_equal(first.y, again.y)
+    assert not np.array_equal(first.x, second.x)
+    rows = np.sort(np.random.default_rng([0, 1]).permutation(len(digits.x_train))[:200])
+    assert np.array_equal(first.x, digits.x_train[rows])
+    with pytest.raises(ValueError, match="a subset of 5000 cannot be drawn"):
+        noisy_data("digits", {"rows": 5000}, PAIR, 0, None)
+
+
+def test_human_labels_and_their_counted_t(human):
+    path, noisy = human
+    data = noisy_data(str(path), None, {"kind": "given"}, 0, None)
+    assert np.array_equal(data.y, noisy)
+    clean = load_dataset("digits").y_train
+    for i in range(10):
+        for j in range(10):
+            assert data.T[i, j] == pytest.approx(np.sum((clean == i) & (noisy == j)) / np.sum(clean == i))
+    with pytest.raises(ValueError, match="has no noisy labels of its own"):
+        noisy_data("digits", None, {"kind": "given"}, 0, None)
+
+
+def test_every_method_gives_an_accuracy_an_epoch_and_the_same_twice(cells):
+    T = run_estimate(cells[2].estimate)["transition"]
+    ridge, jocor, mcldce, linear = (run_cell(cell, np.array(T) if cell.transition else None) for cell in cells)
+    assert [len(result["accuracy"]) for result in (ridge, jocor, mcldce, linear)] == [1, 3, 3, 1]
+    assert ridge["transition"] is None
+    assert ridge["transition_error"] is None
+    assert mcldce["transition"] == linear["transition"] == T
+    assert mcldce["transition_error"] == pytest.approx(np.abs(np.array(T) - pairflip(10, 0.4)).sum() / 10)
+    assert linear["accuracy"][0] > ridge["accuracy"][0]
+    for cell, result in ((cells[1], jocor), (cells[2], mcldce)):
+        again = run_cell(cell, np.array(T) if cell.transition else None)
+        assert without_seconds(again) == without_seconds(result)
+        other = run_cell(replace(cell, seed=1), np.array(T) if cell.transition else None)
+        assert other["accuracy"] != result["accuracy"]
+
+
+def test_ridge_is_scikit_learn_s(cells):
+    from sklearn.linear_model import RidgeClassifier
+
+    digits = load_dataset("digits")
+    y = corrupt(digits.y_train, pairflip(10, 0.4), random_state=0)
+    model = RidgeClassifier(random_state=0).fit(digits.x_train.reshape(-1, 64), y)
+    expected = model.score(digits.x_test.reshape(-1, 64), digits.y_test)
+    assert run_cell(cells[0])["accuracy"] == [expected]
+
+
+def test_settings_reach_the_network_and_the_trainer(cells, monkeypatch):
+    from unflip import deep
+
+    seen = {}
+
+    class Spy(deep.Trainer):
+        def __init__(self, method, **settings):
+            seen.update(settings, method=method)
+            super().__init__(method, **settings)
+
+    monkeypatch.setattr(deep, "Trainer", Spy)
+    cell = replace(cells[2], settings=cells[2].settings | {"beta1_after_decay": 0.1, "dropout": 0.25})
+    run_cell(cell, pairflip(10, 0.4))
+    chosen = {
+        key: seen[key] for key in ("epochs", "decay_from", "batch_size", "lr", "ema", "beta1_after_decay", "seed")
+    }
+    assert chosen == {
+        **{"epochs": 3, "decay_from": 1, "batch_size": 64, "lr": 0.01},
+        **{"ema": 0.9, "beta1_after_decay": 0.1, "seed": 0},
+    }
+    (network,) = seen["method"].networks
+    assert [module.p for module in network.modules() if type(module).__name__ == "Dropout"] == [0.25]
+
+
+def test_volminnet_as_a_method_reports_the_t_that_it_learnt(cells):
+    cell = replace(cells[1], settings={"kind": "volminnet"})
+    result = run_cell(cell)
+    assert np.allclose(np.sum(result["transition"], axis=1), 1)
+    assert 0 < result["transition_error"] < 2
+
+
+@pytest.mark.parametrize("kind", ["true", "volmin", "volminnet", "crossfit-em"])
+def test_estimators(cells, kind):
+    few = {"volmin": {"rounds": 1}, "volminnet": {"epochs": 1}, "crossfit-em": {"rounds": 3}}
+    network = {} if kind in ("true", "volmin") else {"network": {"kind": "mlp", "hidden": 8}}
+    task = replace(cells[2].estimate, transition={"kind": kind, **few.get(kind, {}), **network})
+    result = run_estimate(task)
+    assert np.allclose(np.sum(result["transition"], axis=1), 1)
+    assert without_seconds(run_estimate(task)) == without_seconds(result)
+    if kind == "true":
+        assert result["transition_error"] == 0
+
+
+def test_a_stopped_cell_goes_on_from_its_checkpoint_to_the_same_bits(cells, tmp_path, monkeypatch):
+    from unflip import deep
+
+    whole = run_cell(cells[2], pairflip(10, 0.4))
+    checkpoint = tmp_path / "state.pt"
+    evaluations = []
+    evaluate = deep.Trainer._evaluate
+
+    def stop_in_the_third_epoch(trainer, *arguments):
+        evaluations.append(len(trainer.history))
+        if evaluations == [0, 1, 2]:
+            raise KeyboardInterrupt
+        return evaluate(trainer, *arguments)
+
+    monkeypatch.setattr(deep.Trainer, "_evaluate", stop_in_the_third_epoch)
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(cells[2], pairflip(10, 0.4), checkpoint=checkpoint)
+    assert checkpoint.exists()
+    resumed = run_cell(cells[2], pairflip(10, 0.4), checkpoint=checkpoint)
+    assert evaluations == [0, 1, 2, 2]  # two epochs were not run again
+    assert without_seconds(resumed) == without_seconds(whole)
+
+
+def test_work_records_a_failure_with_its_traceback(cells, tmp_path):
+    cell = replace(cells[0], dataset=str(tmp_path / "none.npz"))
+    record = work(cell, None, None, None)
+    assert record["status"] == "failed"
+    assert record["result"] is None
+    assert "Traceback" in record["error"]
+    assert "there is no file" in record["error"]
+
+
+def test_work_keeps_warnings_in_the_record(cells):
+    few = replace(cells[0], settings={"kind": "logistic", "max_iter": 2})
+    record = work(few, None, None, None)
+    assert record["status"] == "done"
+    (warning,) = record["warnings"]
+    assert warning.startswith("ConvergenceWarning: lbfgs failed to converge after 2 iteration")
+
+
+def test_a_result_that_is_no_number_is_a_failure(cells, monkeypatch):
+    monkeypatch.setattr("unflip.bench.run.run_cell", lambda *_, **__: {"accuracy": [float("nan")]})
+    record = work(cells[0], None, None, None)
+    assert (record["status"], record["result"]) == ("failed", None)
+    assert "not JSON compliant" in record["error"]
+
+
+def test_a_cell_without_its_t_says_so(cells):
+    with pytest.raises(ValueError, match="needs a T; run its estimate first"):
+        run_cell(cells[2])
+
+
+def test_tables_are_brought_to_unit_scale_and_images_are_not():
+    x = np.random.default_rng(0).normal([3, -1, 7], [2, 0.1, 0], (500, 3)).astype(np.float32)
+    train, test = unit_scale(x, x[:10])
+    assert np.allclose(train.mean(axis=0), 0, atol=1e-5)
+    assert np.allclose(train.std(axis=0), [1, 1, 0], atol=1e-4)
+    assert np.array_equal(test, train[:10])
+    images = np.zeros((2, 1, 8, 8), np.float32)
+    assert unit_scale(images)[0] is images
+
+
+@pytest.mark.parametrize(
+    ("number", "settings", "transition", "message"),
+    [
+        (
+            1,
+            {"kind": "jocor", "forget_rate": 0.2, "lambda": 1},
+            None,
+            r"\[methods.jocor\]: method 'jocor' has no setting",
+        ),
+        (1, {"kind": "jocor"}, None, r"\[methods.jocor\] needs a T"),
+        (0, {"kind": "ridge", "alfa": 1.0}, None, r"\[methods.ridge\]: ridge has no setting alfa; it has alpha"),
+        (0, {"kind": "ridge"}, {"kind": "true"}, "ridge takes no T"),
+        (
+            2,
+            {"kind": "mcldce"},
+            {"kind": "volmin", "alfa": 1},
+            "volmin has no setting alfa; it has volume",
+        ),
+    ],
+)
+def test_settings_are_checked_before_anything_runs(cells, number, settings, transition, message):
+    for cell in cells:
+        check_settings(cell)
+    with pytest.raises(ValueError, match=message):
+        check_settings(replace(cells[number], settings=settings, transition=transition))
+
+
+def test_the_commit_is_that_of_the_checkout(cells):
+    made = make_record(cells[0], {"seconds": 0.0})["commit"]
+    assert made == commit()
+    assert made is None or len(made.removesuffix(" + changes")) == 40
