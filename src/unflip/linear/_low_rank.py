@@ -91,7 +91,7 @@ class ScaledFeatures:
     """A = (X - 1 mean') / |X - 1 mean'|_F, centred without touching a sparse X.
 
     In the coordinates of A the problem does not know the units of X, and pure noise of n labels gives A'(noise) of a
-    size that depends neither on n nor on n_features; so one alpha serves data of every size.
+    size that depends neither on n nor on n_features; so the alpha that noise calls for does not either.
     """
 
     def __init__(self, X: Any) -> None:
@@ -194,11 +194,10 @@ def solve_low_rank(
         E = shrink_rows(U1, alpha / m1)
         U1 -= E
         U2 = U2 + OVER_RELAXATION * W + (1 - OVER_RELAXATION) * J
-        J = (
-            shrink_singular_values(U2, 1 / m2)
-            if basis is None
-            else (shrink_singular_values(U2 @ basis, 1 / m2) @ basis.T)
-        )
+        if basis is None:
+            J = shrink_singular_values(U2, 1 / m2)
+        else:
+            J = shrink_singular_values(U2 @ basis, 1 / m2) @ basis.T
         U2 -= J
         if iteration % CHECK_EVERY and iteration < max_iter:
             continue
@@ -215,6 +214,8 @@ def solve_low_rank(
         )
         if residuals.max() <= tol:
             break
+        if iteration > max_iter // 2:
+            continue  # convergence is certain once the penalties stay
         # Each constraint balances its own primal against its own dual residual.
         f1 = _balance(residuals[0], norm(E - old_E) / max(norm(U1), TINY))
         f2 = _balance(residuals[1], norm(J - old_J) / max(norm(U2), TINY))

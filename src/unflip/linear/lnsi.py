@@ -28,8 +28,8 @@ class LNSIClassifier(LowRankClassifier):
     Parameters
     ----------
     alpha : float, default=10.0
-        Weight of the errors. A smaller one gives a lower rank and simpler scores. As A has norm one, the same alpha
-        serves whatever the units of X and the numbers of samples and features.
+        Weight of the errors. A smaller one gives a lower rank and simpler scores. As A has norm one, a good alpha does
+        not depend on the units of X, and little on the number of samples.
     beta : float, default=1.0
         Weight of the graph, per sample as alpha is; 0 leaves the graph out and saves the neighbour search.
     n_neighbors : int, default=10

@@ -85,12 +85,12 @@ class SCDClassifier(LowRankClassifier):
     Notes
     -----
     These parts of the clustering stage are ours. A sample chooses its neighbours among the 3 n_neighbors nearest in X,
-    so that the graph is sparse and the neighbour search is made once. Islands of less than a fifth of the mean class are
-    joined to what is nearest before the eigenvectors are taken. The spectral cluster of a sample is the class whose mean
-    direction in Q is nearest. The search for eta also ends when the weight between the clusters no longer falls, since
-    on real data it seldom vanishes. Then the edges between clusters are cut, and what is apart from the largest piece of
-    its cluster is joined, by one edge, to the piece whose scores are nearest: the graph has exactly n_classes components
-    (n_samples, if those are fewer).
+    so that the graph is sparse and the neighbour search is made once. Islands of less than a fifth of the mean class
+    are joined to what is nearest before the eigenvectors are taken. The spectral cluster of a sample is the class whose
+    mean direction in Q is nearest. The search for eta also ends when the weight between the clusters no longer falls,
+    since on real data it seldom vanishes. Then the edges between clusters are cut, and what is apart from the largest
+    piece of its cluster is joined, by one edge, to the piece whose scores are nearest: the graph has exactly n_classes
+    components (n_samples, if those are fewer).
 
     ``fit`` takes no sample weights: a neighbour graph has no place for them.
 
