@@ -41,6 +41,8 @@ def check_training_data(
     weights = None
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weights.any():  # scikit-learn before 1.9 lets it pass
+            raise ValueError("sample_weight is zero for every sample; at least one must count")
     return X, codes, weights
 
 

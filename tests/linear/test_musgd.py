@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 
 from tests.linear.test_ule import naive_risk
 from unflip.core.one_vs_rest import binary_rates
@@ -46,8 +48,9 @@ def test_its_objective_is_that_of_ule(iris):
 def test_its_risk_is_that_objective_at_its_weights(iris):
     X, _, noisy = iris
     model = MuSGDClassifier(T, alpha=3.0, random_state=0).fit(X, noisy)
-    expected = naive_factored_risk(model.coef_.T, model.intercept_, X, noisy, T, model.class_prior_, 3.0)
-    assert model.risk_ == pytest.approx(expected, rel=1e-10)
+    at = (model.coef_.T, model.intercept_, X, noisy, T, model.class_prior_, 3.0)
+    assert model.risk_ == pytest.approx(naive_factored_risk(*at), rel=1e-10)
+    assert model.risk_ == pytest.approx(naive_risk(*at, np.ones(len(X))), rel=1e-10)
 
 
 def test_mean_operator_equals_a_loop(iris):
@@ -71,6 +74,19 @@ def test_descends_to_the_minimum_of_ule(iris):
     ]
     assert gaps[0] > gaps[1] > gaps[2] > 0
     assert gaps[2] < 0.01
+
+
+def test_identity_is_one_vs_rest_logistic_regression(iris):
+    X, y, _ = iris
+    plain = OneVsRestClassifier(LogisticRegression(C=0.1)).fit(X, y)
+    model = MuSGDClassifier(np.eye(3), alpha=10.0, epochs=2000, batch_size=50, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=0.02)
+
+
+def test_large_numbers_that_vary_little_are_used():
+    y = np.repeat([0, 1], 100)
+    X = (1.7e9 + 1e3 * (y + np.random.default_rng(0).uniform(0, 0.5, 200)))[:, np.newaxis]
+    assert MuSGDClassifier(np.eye(2), alpha=1e-3, random_state=0).fit(X, y).score(X, y) == 1
 
 
 def test_a_batch_of_all_samples_is_the_full_gradient(iris):

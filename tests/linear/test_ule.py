@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
+from unflip.core import clean_prior
 from unflip.core.one_vs_rest import binary_labels, binary_rates
 from unflip.linear import MCLDCEClassifier, ULEClassifier
 from unflip.linear._factored_logistic import FactoredLogistic
@@ -37,14 +38,14 @@ def naive_risk(W, b, X, codes, T, prior, alpha, weights):
 def problem():
     rng = np.random.default_rng(0)
     T = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.3, 0.7]])
-    X, codes = rng.normal(1, 2, size=(40, 4)), rng.integers(3, size=40)
-    return X, codes, T, np.array([0.3, 0.3, 0.4]), rng.uniform(0.5, 2, 40)
+    X, codes, weights = rng.normal(1, 2, size=(40, 4)), rng.integers(3, size=40), rng.uniform(0.5, 2, 40)
+    return X, codes, T, clean_prior(np.bincount(codes, weights) / weights.sum(), T), weights
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_risk_is_the_mean_of_the_unbiased_loss(problem, fit_intercept):
     X, codes, T, prior, weights = problem
-    factored = FactoredLogistic.of(X, codes, weights, binary_labels(T, prior), 0.7, fit_intercept)
+    factored = FactoredLogistic.of(X, codes, weights, binary_labels(T, prior), prior, 0.7, fit_intercept)
     rng = np.random.default_rng(1)
     W, b = rng.normal(size=(4, 3)), rng.normal(size=3) * fit_intercept
     expected = naive_risk(W, b, X, codes, T, prior, 0.7, weights)
@@ -54,7 +55,7 @@ def test_risk_is_the_mean_of_the_unbiased_loss(problem, fit_intercept):
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_gradient_equals_differences(problem, make):
     X, codes, T, prior, weights = problem
-    factored = FactoredLogistic.of(make(X), codes, weights, binary_labels(T, prior), 0.7, True)
+    factored = FactoredLogistic.of(make(X), codes, weights, binary_labels(T, prior), prior, 0.7, True)
 
     def risk(x):
         return factored.risk(x[:12].reshape(4, 3), x[12:])[0]
@@ -70,18 +71,48 @@ def test_gradient_equals_differences(problem, make):
     assert check_grad(risk, gradient, x) < 1e-5
 
 
-def test_the_mean_over_the_noise_is_the_clean_loss():
-    lost, gained = 0.3, 0.2
-    for z in (-2.0, 0.1, 3.0):
-        for y, rate in ((1, lost), (-1, gained)):
-            mean = (1 - rate) * lemma_1(z, y, lost, gained) + rate * lemma_1(z, -y, lost, gained)
-            assert mean == pytest.approx(logistic(z, y))
-    assert lemma_1(5.0, 1, lost, gained) < 0  # and it is not clipped
+def test_the_mean_over_the_noise_is_the_risk_of_clean_labels():
+    """Every sample with every noisy label, weighted by its probability: no sampling is left."""
+    T, rng = np.array([[0.7, 0.3], [0.2, 0.8]]), np.random.default_rng(0)
+    X, clean = rng.normal(size=(30, 3)), rng.integers(2, size=30)
+    prior, noisy = np.bincount(clean) / 30, np.tile([0, 1], 30)
+    W, b = 5 * rng.normal(size=(3, 2)), rng.normal(size=2)
+    truth = FactoredLogistic.of(X, clean, np.ones(30), 2 * np.eye(2) - 1, prior, 1.0, True)
+    corrected = FactoredLogistic.of(
+        np.repeat(X, 2, axis=0), noisy, T[clean].ravel(), binary_labels(T, prior), prior, 1.0, True
+    )
+    assert corrected.risk(W, b)[0] == pytest.approx(truth.risk(W, b)[0], rel=1e-12)
+
+
+def test_a_loss_may_be_negative_and_is_not_clipped():
+    X, T, prior = np.array([[10.0], [-10.0]]), symmetric(2, 0.3), np.array([0.5, 0.5])
+    sure = FactoredLogistic.of(X, np.array([1, 0]), np.ones(2), binary_labels(T, prior), prior, 1e-9, True)
+    W, b = np.array([[-1.0, 1.0]]), np.zeros(2)
+    expected = 2 * lemma_1(10.0, 1, 0.3, 0.3)
+    assert expected < -1
+    assert sure.risk(W, b)[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_unit_of_the_weights_does_not_matter(digits):
+    X, _, noisy, T = digits
+    n = len(noisy)
+    a = ULEClassifier(T, alpha=1000.0, tol=1e-7).fit(X, noisy, np.ones(n))
+    b = ULEClassifier(T, alpha=1000.0 / n, tol=1e-7).fit(X, noisy, np.full(n, 1 / n))
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), atol=1e-4)
+
+
+def test_a_class_with_less_than_no_samples():
+    """3 of 60 labels where the noise alone would make 24: the clean prior is moved to the simplex."""
+    X, y = np.random.default_rng(1).normal(size=(60, 2)), np.repeat([0, 1], [3, 57])
+    model = ULEClassifier(symmetric(2, 0.4), alpha=100.0).fit(X, y)
+    assert model.class_prior_[0] == 0
+    assert np.isfinite(model.risk_)
+    assert model.predict_proba(X)[:, 0].max() < 0.01
 
 
 def test_finds_the_minimum(problem):
     X, codes, T, prior, _ = problem
-    model = ULEClassifier(T, alpha=5.0, tol=1e-9).fit(X, codes)
+    model = ULEClassifier(T, alpha=5.0, tol=1e-7).fit(X, codes)
     prior, ones = model.class_prior_, np.ones(len(codes))
     plain = minimize(
         lambda x: naive_risk(x[:12].reshape(4, 3), x[12:], X, codes, T, prior, 5.0, ones), np.zeros(15), tol=1e-8
@@ -94,7 +125,7 @@ def test_finds_the_minimum(problem):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_identity_is_one_vs_rest_logistic_regression(iris_like, fit_intercept):
     X, y = iris_like
-    model = ULEClassifier(np.eye(3), alpha=2.0, fit_intercept=fit_intercept, tol=1e-9).fit(X, y)
+    model = ULEClassifier(np.eye(3), alpha=2.0, fit_intercept=fit_intercept, tol=1e-7).fit(X, y)
     plain = OneVsRestClassifier(LogisticRegression(C=0.5, fit_intercept=fit_intercept, tol=1e-10, max_iter=10_000))
     plain.fit(X, y)
     np.testing.assert_allclose(model.coef_, [m.coef_[0] for m in plain.estimators_], atol=1e-5)
@@ -145,7 +176,7 @@ def test_pair_noise_needs_the_operator_of_all_classes(digits):
 
 def test_warns_when_the_iterations_run_out(digits):
     X, _, noisy, T = digits
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="after 2 iterations .* Raise alpha"):
         ULEClassifier(T, max_iter=2).fit(X, noisy)
 
 
@@ -153,3 +184,23 @@ def test_warns_when_the_iterations_run_out(digits):
 def test_bad_penalty(alpha, iris_like):
     with pytest.raises(ValueError, match="alpha must be a number > 0"):
         ULEClassifier(np.eye(3), alpha=alpha).fit(*iris_like)
+
+
+@pytest.mark.parametrize("bad", [{"max_iter": 0}, {"max_iter": 2.5}, {"tol": 0}, {"tol": np.nan}, {"tol": "low"}])
+def test_bad_parameters(bad, iris_like):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        ULEClassifier(np.eye(3), **bad).fit(*iris_like)
+
+
+def test_wide_sparse_data_need_no_square_matrix():
+    X = sparse.random_array((200, 3000), density=0.02, rng=np.random.default_rng(0), format="csr")
+    y = (X @ np.random.default_rng(1).normal(size=3000) > 0).astype(int)
+    sparse_fit = ULEClassifier(symmetric(2, 0.1), alpha=0.1).fit(X, y)
+    dense_fit = ULEClassifier(symmetric(2, 0.1), alpha=0.1).fit(X[:, :1000], y)
+    assert sparse_fit.score(X, y) > 0.95
+    assert dense_fit.score(X[:, :1000], y) > 0.8
+    few = FactoredLogistic.of(X, y, np.ones(200), 2 * np.eye(2) - 1, np.bincount(y) / 200, 1.0, True)
+    assert few.scatter is None
+    np.testing.assert_allclose(few.variance, X.toarray().var(axis=0), atol=1e-12)
+    expected = (X.toarray() - X.toarray().mean(axis=0)).T @ (2 * np.eye(2) - 1)[y] / 200
+    np.testing.assert_allclose(few.operator, expected, atol=1e-12)

@@ -48,7 +48,7 @@ def binary_rates(transition: ArrayLike, prior: ArrayLike) -> BinaryRates:
     return BinaryRates(1 - stay, np.clip(gained, 0, 1))
 
 
-def binary_labels(transition: ArrayLike, prior: ArrayLike) -> FloatArray:
+def binary_labels(transition: ArrayLike, prior: ArrayLike, classes: ArrayLike | None = None) -> FloatArray:
     """Return G, where G[j, k] replaces the label +1 (class k) or -1 (the rest) of a sample with noisy label j.
 
     ::
@@ -64,14 +64,25 @@ def binary_labels(transition: ArrayLike, prior: ArrayLike) -> FloatArray:
     transition : array-like of shape (n_classes, n_classes)
     prior : array-like of shape (n_classes,)
         Clean class prior.
+    classes : array-like of shape (n_classes,), default=None
+        Names for the error.
     """
-    lost, gained = binary_rates(transition, prior)
+    rates = binary_rates(transition, prior)
+    check_informative(rates, classes)
+    lost, gained = rates
     left = 1 - lost - gained
-    if (np.abs(left) < 1e-6).any():
-        k = int(np.abs(left).argmin())
-        raise ValueError(
-            f"class {k} against the rest keeps no information: it loses its label at rate {lost[k]:.3f} and others "
-            f"gain it at rate {gained[k]:.3f}, together 1. Use MCLDCEClassifier, which corrects all classes at once"
-        )
     sign = 2 * np.eye(len(lost)) - 1
     return (sign - (gained - lost)) / left
+
+
+def check_informative(rates: BinaryRates, classes: ArrayLike | None = None) -> None:
+    """Refuse a class whose label is as frequent in the class as in the rest: nothing can be learned from it."""
+    left = np.abs(1 - rates.lost - rates.gained)
+    k = int(left.argmin())
+    if left[k] < 1e-6:
+        name = k if classes is None else np.asarray(classes)[k]
+        raise ValueError(
+            f"class {name} against the rest keeps no information: it loses its label at rate {rates.lost[k]:.3f} and "
+            f"others gain it at rate {rates.gained[k]:.3f}, together 1. Use MCLDCEClassifier, which corrects all "
+            "classes at once"
+        )

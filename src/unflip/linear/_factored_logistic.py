@@ -4,11 +4,15 @@ from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 from scipy.special import log_expit, softmax
 
 from unflip._validation import FloatArray, IntArray
 from unflip.core import ClassSums
 from unflip.linear._with_transition import OneVsRestCorrection
+
+WIDEST_SCATTER = 1024  # features; beyond it X'X costs more than the iterations it saves
+SMALLEST_SHARE = 1e-6  # of a class, and of its rest, as far as the intercepts are told
 
 
 class FactoredLogistic(NamedTuple):
@@ -30,25 +34,42 @@ class FactoredLogistic(NamedTuple):
     operator: FloatArray  # (d, c) mu
     balance: FloatArray  # (c,) g
     penalty: float  # alpha / n
-    scatter: FloatArray  # (d, d) mean of x x'
+    variance: FloatArray  # (d,) mean of x^2
+    scatter: FloatArray | None  # (d, d) mean of x x'; None where that would be too large
 
     @classmethod
     def of(
-        cls, X: Any, codes: IntArray, weights: FloatArray, labels: FloatArray, alpha: float, fit_intercept: bool
+        cls,
+        X: Any,
+        codes: IntArray,
+        weights: FloatArray,
+        labels: FloatArray,
+        prior: FloatArray,
+        alpha: float,
+        fit_intercept: bool,
     ) -> Self:
-        """Sum up the data once; ``labels`` is G of :func:`~unflip.core.one_vs_rest.binary_labels`."""
-        sums = ClassSums.of(X, codes, len(labels), weights)
-        total = sums.weight
-        balance = sums.noisy_prior @ labels
-        if fit_intercept:
-            mean, operator, scatter = sums.mean, sums.centred_sums.T @ labels / total, sums.scatter / total
-            # The intercept is free: where sampling noise leaves a class less than no samples, the risk would have no
-            # minimum. Half a sample is the least that a class, or the rest, may have.
-            most = 1 - 1 / (total + 1)
-            balance = np.clip(balance, -most, most)
-        else:
-            mean, operator, scatter = np.zeros(sums.n_features), sums.centroid @ labels, sums.gram / total
-        return cls(X, mean, weights / total, operator, balance, alpha / total, scatter)
+        """Sum up the data once.
+
+        ``labels`` is G of :func:`~unflip.core.one_vs_rest.binary_labels`. The mean of its rows over the data is
+        2 prior - 1, unless ``clean_prior`` had to move the prior to the simplex. Then this is what the intercepts,
+        which have no penalty, are told all the same: with less than no samples of a class there is no minimum.
+        """
+        total = float(weights.sum())
+        share = weights / total
+        balance = np.clip(2 * prior - 1, SMALLEST_SHARE - 1, 1 - SMALLEST_SHARE)
+        if X.shape[1] <= WIDEST_SCATTER:
+            sums = ClassSums.of(X, codes, len(labels), share)
+            if fit_intercept:
+                mean, operator, scatter = sums.mean, sums.centred_sums.T @ labels, sums.scatter
+            else:
+                mean, operator, scatter = np.zeros(sums.n_features), sums.centroid @ labels, sums.gram
+            return cls(X, mean, share, operator, balance, alpha / total, np.diag(scatter).copy(), scatter)
+        mean = np.asarray(X.T @ share, dtype=np.float64) * fit_intercept
+        operator = np.asarray(X.T @ (share[:, np.newaxis] * labels[codes]), dtype=np.float64)
+        squares = X.multiply(X) if sparse.issparse(X) else np.square(X)
+        variance = np.maximum(np.asarray(squares.T @ share, dtype=np.float64) - mean**2, 0)
+        operator -= np.outer(mean, share @ labels[codes])
+        return cls(X, mean, share, operator, balance, alpha / total, variance, None)
 
     def risk(self, W: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return R and its gradients in W (d, c) and b (c,); b belongs to features about their mean."""

@@ -29,9 +29,10 @@ def nearest_neighbours(X: Any, k: int) -> tuple[NDArray[Any], IntArray]:
 def gaussian_graph(distances: NDArray[Any], indices: IntArray) -> Any:
     """Return the symmetric graph a_ij = exp(-|x_i - x_j|^2 / (2 h^2)) of neighbours, scaled to a mean degree of one.
 
-    Two samples are joined if either is a neighbour of the other; h is the median distance of neighbours.
+    Two samples are joined if either is a neighbour of the other; h is the median distance of neighbours that lie apart.
     """
-    h = float(np.median(distances)) or 1.0
+    apart = distances[distances > 0]  # repeated rows say nothing of the scale
+    h = float(np.median(apart)) if len(apart) else 1.0
     graph = _sparse_rows(np.exp(-0.5 * (distances.astype(np.float64) / h) ** 2), indices)
     return _unit_mean_degree(graph.maximum(graph.T).tocsr())
 

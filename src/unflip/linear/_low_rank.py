@@ -17,6 +17,7 @@ OVER_RELAXATION = 1.6  # Boyd et al. (2011), section 3.4.3: values of 1.5 to 1.8
 CHECK_EVERY = 10  # iterations; the exact residuals cost one more product with X
 LARGEST_RATIO, STEP = 10.0, 2.0  # of residual balancing, Boyd et al. (2011), section 3.4.1
 TINY = np.finfo(np.float64).tiny
+NOTHING = 1e-6  # of the largest that a multiplier can be: where labels need none, residuals are rounding over rounding
 
 
 class LowRankClassifier(LinearScoresClassifier):
@@ -40,6 +41,7 @@ class LowRankClassifier(LinearScoresClassifier):
         self, X: Any, y: ArrayLike, refused: dict[str, Any]
     ) -> tuple["ScaledFeatures", NDArray[Any], IntArray]:
         """Validate; return A, the one-hot labels Y, and the class that each column of Y stands for."""
+        refused = {name: value for name, value in refused.items() if value is not None}
         if refused:
             raise TypeError(
                 f"{type(self).__name__}.fit takes X and y alone; got {', '.join(refused)}. sample_weight has no place "
@@ -208,8 +210,8 @@ def solve_low_rank(
             [
                 norm(R - E) / norm(Y),
                 norm(W - J) / max(norm(W), norm(J), norm(Y)),
-                stationarity / max(norm(pull), norm(push), norm(smooth), TINY),
-                norm(U1.sum(axis=0, dtype=np.float64)) / max(np.sqrt(n) * norm(U1), TINY),
+                stationarity / max(norm(pull), norm(push), norm(smooth), NOTHING * alpha * np.sqrt(n)),
+                norm(U1.sum(axis=0, dtype=np.float64)) / max(np.sqrt(n) * norm(U1), NOTHING * alpha / m1 * n),
             ]
         )
         if residuals.max() <= tol:

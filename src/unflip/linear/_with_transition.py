@@ -50,4 +50,4 @@ class OneVsRestCorrection(TransitionClassifier):
         counts = np.bincount(codes, w, minlength=len(self.classes_))
         self.class_prior_ = clean_prior(counts / counts.sum(), self.transition_)
         self.noise_rates_ = np.column_stack(binary_rates(self.transition_, self.class_prior_))
-        return X, codes, w, binary_labels(self.transition_, self.class_prior_)
+        return X, codes, w, binary_labels(self.transition_, self.class_prior_, self.classes_)

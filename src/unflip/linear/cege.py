@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from unflip._estimator import check_training_data
 from unflip._validation import FloatArray, check_prior
 from unflip.core import ClassSums, clean_prior
-from unflip.core.one_vs_rest import BinaryRates, binary_labels, binary_rates
+from unflip.core.one_vs_rest import BinaryRates, binary_labels, binary_rates, check_informative
 from unflip.linear._binary_centroid import BinaryCentroid
 from unflip.linear._centroid_ridge import solve_ridge
 
@@ -140,8 +140,12 @@ class CEGEClassifier(BinaryCentroid):
         if self.class_prior is None:
             self.class_prior_ = clean_prior(sums.noisy_prior, self.transition_)
         else:
-            self.class_prior_ = check_prior(self.class_prior, len(self.classes_))
+            try:
+                self.class_prior_ = check_prior(self.class_prior, len(self.classes_))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"class_prior is none: {error}") from error
         rates = binary_rates(self.transition_, self.class_prior_)
+        check_informative(rates, self.classes_)
         self.noise_rates_ = np.column_stack(rates)
         self.coefficient_ = _coefficient(sums, rates)
         labels = _combined_labels(sums.noisy_prior, self.transition_, self.class_prior_, self.coefficient_)

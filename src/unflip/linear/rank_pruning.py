@@ -5,11 +5,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unflip._estimator import check_training_data
 from unflip._validation import FloatArray
 from unflip.core import clean_prior
-from unflip.core.one_vs_rest import binary_rates
+from unflip.core.one_vs_rest import BinaryRates, binary_rates, check_informative
 from unflip.linear._pruned_problem import Splits, clean_share, constant, fit_problem, positive_probability, stratified
 from unflip.linear._with_transition import TransitionClassifier
 from unflip.transition._crossfit_logistic import row_keys
@@ -138,8 +139,6 @@ class RankPruningClassifier(TransitionClassifier):
         splits = None if isinstance(self.cv, Integral) else _partition(check_cv(self.cv).split(X, codes), len(codes))
         if weights is not None:
             counted = weights > 0
-            if not counted.any():
-                raise ValueError("sample_weight is zero for every sample; at least one must count")
             X, codes, weights = X[counted], codes[counted], weights[counted]
             if splits is not None:
                 row = np.cumsum(counted) - 1  # of the samples that count
@@ -178,23 +177,19 @@ class RankPruningClassifier(TransitionClassifier):
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if self.classifier is None and sparse.issparse(X) and _centres(self.classifiers_):
+            X = X.toarray()
         return np.column_stack([positive_probability(classifier, X) for classifier in self.classifiers_])
 
     def _rates_of_transition(self, noisy_prior: FloatArray) -> FloatArray:
-        rates = np.column_stack(binary_rates(self.transition_, self.class_prior_))
-        left = np.where((noisy_prior > 0) & (noisy_prior < 1), np.abs(1 - rates.sum(axis=1)), 1.0)
-        if left.min() < 1e-6:
-            k = int(left.argmin())
-            raise ValueError(
-                f"class {self.classes_[k]} against the rest keeps no information: it loses its label at rate "
-                f"{rates[k, 0]:.3f} and others gain it at rate {rates[k, 1]:.3f}, together 1. Use MCLDCEClassifier, "
-                "which corrects all classes at once"
-            )
-        return rates
+        rates = binary_rates(self.transition_, self.class_prior_)
+        seen = (noisy_prior > 0) & (noisy_prior < 1)  # the other problems have nothing to learn
+        check_informative(BinaryRates(*(rate[seen] for rate in rates)), self.classes_[seen])
+        return np.column_stack(rates)
 
     def _unfitted(self, X: Any, random: np.random.RandomState) -> Any:
         if self.classifier is None:
-            return _default_classifier(X.shape[1], X.dtype)
+            return _default_classifier(X.shape[1], X.dtype, centre=not sparse.issparse(X))
         model = clone(self.classifier)
         if self.random_state is not None:
             seed = self.random_state if isinstance(self.random_state, Integral) else random.randint(2**31)
@@ -236,14 +231,18 @@ def _partition(splits: Any, n_samples: int) -> Splits:
     return found
 
 
-def _default_classifier(n_features: int, dtype: Any = np.float64) -> Any:
+def _default_classifier(n_features: int, dtype: Any = np.float64, *, centre: bool) -> Any:
     # Newton steps while a Hessian is small: exact, so that weights equal repetition. L-BFGS beyond.
     if n_features <= LARGEST_NEWTON:
         logistic = LogisticRegression(solver="newton-cholesky", tol=1e-8 if dtype == np.float64 else 1e-5)
     else:
         logistic = LogisticRegression(max_iter=1000)
-    # Without centring, so that sparse X stays sparse.
-    return make_pipeline(StandardScaler(with_mean=False), logistic)
+    return make_pipeline(StandardScaler(with_mean=centre), logistic)
+
+
+def _centres(classifiers: list[Any]) -> bool:
+    """Whether default classifiers were fitted to dense X, whose mean they subtract."""
+    return any(isinstance(model, Pipeline) and model[0].with_mean for model in classifiers)
 
 
 def _to_plain(classifier: Any) -> bool | list[dict[str, Any]]:
@@ -255,7 +254,7 @@ def _to_plain(classifier: Any) -> bool | list[dict[str, Any]]:
 def _from_plain(plain: Any, n_features: int) -> Any:
     if isinstance(plain, bool):
         return constant(plain)
-    classifier = _default_classifier(n_features)
+    classifier = _default_classifier(n_features, centre=plain[0]["mean_"] is not None)
     for (_, step), fitted in zip(classifier.steps, plain, strict=True):
         vars(step).update(fitted)
     return classifier

@@ -1,18 +1,19 @@
 """ULE: logistic regression with an unbiased loss for noisy labels."""
 
 import warnings
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from unflip._validation import FloatArray
 from unflip.linear._factored_logistic import FactoredLogistic, LogisticOneVsRest
 
-WIDEST_WHITENING = 1024  # features; beyond it a Cholesky factor costs more than the iterations it saves
-SMALL = 1_000_000  # n_samples x n_features: up to here float64 costs little, and L-BFGS converges further
+LARGEST_COPY = 100_000_000  # numbers; a float32 X up to here is copied to float64, in which L-BFGS converges further
 
 
 class ULEClassifier(LogisticOneVsRest):
@@ -34,12 +35,15 @@ class ULEClassifier(LogisticOneVsRest):
         fitted to the noisy data; or None for :class:`unflip.transition.VolMin`.
     alpha : float, default=1.0
         L2 penalty ``alpha / 2 |W|^2`` beside the sum of the losses: with T = I this classifier is one-vs-rest
-        ``LogisticRegression(C=1 / alpha)``. It must be positive, because corrected losses have no minimum without it.
+        ``LogisticRegression(C=1 / alpha)``. It must be positive, because corrected losses have no minimum without it,
+        and a good value grows with the noise and the number of samples, to hundreds and thousands:
+        ``GridSearchCV(ULEClassifier(T), {"alpha": [...]}, scoring=clean_scorer(T))`` finds one.
     fit_intercept : bool, default=True
         The intercept is not penalised.
     max_iter : int, default=500
     tol : float, default=1e-4
-        L-BFGS ends where no entry of the gradient of the mean loss is larger.
+        L-BFGS ends where no entry of the gradient, in coordinates in which X is white, is larger than this share of the
+        largest at the start.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
@@ -63,6 +67,9 @@ class ULEClassifier(LogisticOneVsRest):
 
     Notes
     -----
+    Where T and the frequencies imply a negative share of a class, the intercepts, which have no penalty, take the share
+    of ``class_prior_`` instead, and ``risk_`` is the risk with it. The losses themselves are never changed.
+
     Not to be confused with the label-dependent weights of the same paper (its second method). Two rates describe the
     noise of class k exactly only where all other classes flip to k alike, as under symmetric noise; under pair noise
     the correction is an approximation (see :func:`~unflip.core.one_vs_rest.binary_rates`).
@@ -111,10 +118,14 @@ class ULEClassifier(LogisticOneVsRest):
         sample_weight : array-like of shape (n_samples,), default=None
         """
         self._check_penalty()
+        if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
+            raise ValueError(f"max_iter must be a whole number >= 1; got {self.max_iter!r}")
+        if not (isinstance(self.tol, Real) and self.tol > 0):
+            raise ValueError(f"tol must be a number > 0; got {self.tol!r}")
         X, codes, weights, labels = self._corrected_problem(X, y, sample_weight)
-        if X.shape[0] * X.shape[1] <= SMALL:
+        if X.shape[0] * X.shape[1] <= LARGEST_COPY or sparse.issparse(X):
             X = X.astype(np.float64, copy=False)
-        problem = FactoredLogistic.of(X, codes, weights, labels, self.alpha, self.fit_intercept)
+        problem = FactoredLogistic.of(X, codes, weights, labels, self.class_prior_, self.alpha, self.fit_intercept)
         W, b, self.risk_, self.n_iter_ = _minimise(problem, self.fit_intercept, self.max_iter, self.tol)
         self.coef_, self.intercept_ = W.T, b - problem.mean @ W
         return self
@@ -126,7 +137,7 @@ def _minimise(
     """Return W (d, c), b (c,), the risk there and the number of iterations."""
     d, c = problem.operator.shape
     # W = P U, so that the risk, curved like scatter / 4 at W = 0, is evenly curved in U.
-    P = _whitening(problem) if d <= WIDEST_WHITENING else None
+    P = None if problem.scatter is None else _whitening(problem.scatter, problem.penalty)
 
     def unpack(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         U = x[: d * c].reshape(d, c)
@@ -137,21 +148,26 @@ def _minimise(
         return value, np.concatenate([(g_W if P is None else P.T @ g_W).ravel(), g_b * fit_intercept])
 
     start = np.zeros(d * c + c)
-    # The gradient alone decides: the risk may be far below zero, and its relative change small long before the end.
-    options = {"maxiter": max_iter, "gtol": tol, "ftol": 64 * np.finfo(np.float64).eps}
+    largest = tol * np.abs(objective(start)[1]).max()
+    # No ftol: the risk may be far below zero, and its relative change small long before the end.
+    options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": largest, "ftol": 0}
     result = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    if result.nit >= max_iter:
+    if np.abs(result.jac).max() > largest:
         warnings.warn(
-            f"L-BFGS took all {max_iter} iterations; raise max_iter, or alpha", ConvergenceWarning, stacklevel=3
+            f"L-BFGS ended after {result.nit} iterations ({result.message}) with a gradient of "
+            f"{np.abs(result.jac).max() / largest * tol:.1e} of that at the start, above tol={tol:g}. Raise alpha, "
+            "without which a corrected loss has hardly a minimum, or max_iter, or tol",
+            ConvergenceWarning,
+            stacklevel=3,
         )
     W, b = unpack(result.x)
     return W, b, float(result.fun), int(result.nit)
 
 
-def _whitening(problem: FactoredLogistic) -> FloatArray:
+def _whitening(scatter: FloatArray, penalty: float) -> FloatArray:
     """Return P (d, d) with P' (scatter / 4 + penalty I) P = I."""
-    H = problem.scatter / 4
-    # The small number covers constant and repeated columns, and the rounding of float32.
-    H = H + (problem.penalty + 1e-7 * np.trace(H) / len(H)) * np.eye(len(H))
+    H = scatter / 4
+    # The small number covers constant and repeated columns.
+    H = H + (penalty + 1e-7 * np.trace(H) / len(H)) * np.eye(len(H))
     L = np.linalg.cholesky(H)
     return np.linalg.solve(L.T, np.eye(len(H))).astype(np.float64, copy=False)

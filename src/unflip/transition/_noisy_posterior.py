@@ -44,8 +44,6 @@ class NoisyPosteriorEstimator(ClassifierMixin, BaseEstimator):
         X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
         if weights is not None:
             counted = np.flatnonzero(weights > 0)
-            if len(counted) == 0:
-                raise ValueError("sample_weight is zero for every sample; at least one must count")
             X, codes, weights = X[counted], codes[counted], weights[counted]
         self.classifier_ = self._fitted_classifier(X, codes, weights)
         w = np.ones(len(codes)) if weights is None else weights
