@@ -169,11 +169,11 @@ def write(options: argparse.Namespace) -> None:
     report = Report("Linear methods on CIFAR-10 features", "python benchmarks/linear_table.py", options)
     report.say(
         f"{ROWS:,} random training rows with noisy labels, 10,000 clean test rows, 320 features; test accuracy in per "
-        f"cent, mean ± standard deviation (with n, not n - 1) over {options.draws} draws of rows and noise, best of a column in bold. T is "
-        "estimated by VolMin from the noisy labels, once a draw, and given to all methods that take it; Rank Pruning "
-        "estimates its own rates. *Tuned*: the penalty of the best `clean_accuracy` on a held-out fifth of the noisy "
-        "labels (`GridSearchCV` with `clean_scorer(T)`). CEGE without a prior is the unbiased centroid, see its docstring; "
-        "*known prior*: it is told that the classes are equally frequent.\n"
+        f"cent, mean ± standard deviation (ddof 0) over {options.draws} draws of rows and noise, best of a column in "
+        "bold. T is estimated by VolMin from the noisy labels, once a draw, and given to all that take it; Rank "
+        "Pruning estimates its own rates. *Tuned*: the penalty of the best `clean_accuracy` on a held-out fifth of the "
+        "noisy labels (`GridSearchCV` with `clean_scorer(T)`). CEGE without a prior is the unbiased centroid, see its "
+        "docstring; *known prior*: it is told that the classes are equally frequent.\n"
     )
     methods = [name for name in METHODS if any((name, noise) in table for noise in NOISE)]
     best = {n: max((table[m, n]["mean"] for m in methods if (m, n) in table), default=np.nan) for n in NOISE}
