@@ -2,7 +2,8 @@
 
 Each draw takes 30,000 random training rows and new noise; T is VolMin's, from the noisy labels. A finished fit is kept
 in one JSON a (noise, draw) under ``--records`` and is not run again, so that the script may be stopped and started, and
-may run side by side for different ``--noise``. The table is written from what is there.
+may run side by side for different ``--noise``. The table is written from what is there. The row of cleanlab needs it
+installed: pip install cleanlab.
 """
 
 import argparse
@@ -205,7 +206,7 @@ def write(options: argparse.Namespace) -> None:
     unconverged = {m: sum(table[m, n]["unconverged"] for n in NOISE if (m, n) in table) for m in methods}
     if any(unconverged.values()):
         said = ", ".join(f"{name} {count}" for name, count in unconverged.items() if count)
-        report.say(f"Fits that ended at their largest number of iterations: {said}.\n")
+        report.say(f"Fits that ended before their tolerance was met, of {len(NOISE) * options.draws} each: {said}.\n")
     for noise in NOISE:
         scores = {m: table[m, noise]["mean"] for m in methods if (m, noise) in table}
         ours = max((scores[m] for m in ("MC-LDCE exact", "MC-LDCE exact, CV") if m in scores), default=np.nan)
