@@ -38,3 +38,14 @@ def test_a_cluster_gives_the_same_records(experiment_file, tmp_path, methods):
 def test_no_scheduler():
     with pytest.raises(ValueError, match="there is no Dask scheduler at tcp://127.0.0.1:1"):
         DaskPool("tcp://127.0.0.1:1", timeout=0.5)
+
+
+def test_a_cluster_that_goes_away_is_no_failed_cell(experiment_file):
+    cell = read_experiment(experiment_file()).cells({"method": ["ridge"]})[0]
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        pool = DaskPool(cluster.scheduler_address)
+        pool.submit(cell, None, None)
+        pool.client.cancel(list(pool.futures))
+        with pytest.raises(ConnectionError, match="the same command goes on"):
+            pool.wait(20)
+        pool.close()

@@ -86,6 +86,40 @@ def test_a_damaged_record_is_named_and_counts_as_missing(store, cells, damage):
     assert store.damaged == []
 
 
+@pytest.mark.parametrize(
+    "result",
+    [{}, RESULT | {"accuracy": []}, RESULT | {"accuracy": [1.5]}, RESULT | {"seconds": None}, [], "0.5"],
+    ids=str,
+)
+def test_a_result_without_its_numbers_counts_as_missing(store, cells, result):
+    path = store.path(cells[0])
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(make_record(cells[0], RESULT) | {"result": result}))
+    assert store.done(cells[0]) is None
+    assert store.damaged == [path]
+
+
+def test_an_accuracy_that_is_no_number_counts_as_missing(store, cells):
+    path = store.path(cells[0])
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(make_record(cells[0], RESULT) | {"result": RESULT | {"accuracy": [float("nan")]}}))
+    assert store.done(cells[0]) is None
+
+
+def test_a_lock_on_a_file_that_was_removed_is_none(store, cells, monkeypatch):
+    other = Store(store.folder)
+    assert other.lock(cells[0])
+
+    def removed_meanwhile(*_):  # the other process ends between our open and our lock
+        other.unlock(cells[0])
+
+    monkeypatch.setattr("unflip.bench.store.fcntl.flock", removed_meanwhile)
+    assert not store.lock(cells[0])
+    monkeypatch.undo()
+    assert store.lock(cells[0])
+    store.unlock(cells[0])
+
+
 def test_records_carry_the_names_of_the_cells_that_ask(store, cells, experiment_file):
     store.put(cells[0], make_record(cells[0], RESULT))
     renamed = read_experiment(experiment_file(("[methods.ridge]", "[methods.plain]"), ('"tiny"', '"other"'))).cells()

@@ -1,7 +1,7 @@
 """The cells on a Dask cluster: the same function; records come back and are stored here."""
 
 import threading
-from asyncio import CancelledError
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from distributed import wait as wait_for
 from unflip.bench.store import Record, Task
 from unflip.bench.work import make_record, work
 
+GONE = "the Dask cluster is gone; the same command goes on where it stopped"
 ONE_AT_A_TIME = threading.Lock()  # torch's random state belongs to the process; a worker may have many threads
 
 
@@ -47,7 +48,11 @@ class DaskPool:
         try:
             done = wait_for(list(self.futures), timeout=timeout, return_when="FIRST_COMPLETED").done
         except TimeoutError:
+            if self.client.status != "running":
+                raise ConnectionError(GONE) from None
             return []
+        except CancelledError as error:
+            raise ConnectionError(GONE) from error
         ended = [(future, self.futures.pop(future)) for future in done]
         return [(task, self._record(future, task)) for future, task in ended]
 
@@ -59,7 +64,7 @@ class DaskPool:
         try:
             record: Record = future.result()
         except CancelledError as error:
-            raise ConnectionError("the Dask cluster is gone; the same command goes on where it stopped") from error
+            raise ConnectionError(GONE) from error
         except Exception as error:  # the worker died with it, more than once
             record = make_record(task, None, f"the cluster could not run it: {error!r}\n")
         return record

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import IO, Any
 
@@ -59,9 +60,9 @@ class Store:
         path = self.path(task)
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            whole = record["format"] == FORMAT and record["hash"] == task.hash
-            if whole and (
-                record["status"] == "failed" or (record["status"] == "done" and record["result"] is not None)
+            ours = record["format"] == FORMAT and record["hash"] == task.hash
+            if ours and (
+                record["status"] == "failed" or (record["status"] == "done" and _is_result(task, record["result"]))
             ):
                 return dict(record)
         except FileNotFoundError:
@@ -108,6 +109,9 @@ class Store:
         except OSError:
             file.close()
             return False
+        if not _is_at(file, path):  # its last owner removed it between our open and our lock
+            file.close()
+            return False
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")  # for a person who wonders
         file.flush()
@@ -130,6 +134,22 @@ class Store:
                 Path(file.name).unlink(missing_ok=True)
                 file.close()
             self._locks.clear()
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _is_result(task: Task, result: Any) -> bool:
+    """Whether it has what every result has; a number that is none would spoil a table without a word."""
+    if not isfinite(result["seconds"]):
+        return False
+    if isinstance(task, Estimate):
+        return len(result["transition"]) > 0
+    return len(result["accuracy"]) > 0 and all(0 <= value <= 1 for value in result["accuracy"])
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -130,7 +130,7 @@ def report(
         from unflip.report import write_report
 
         write_report(plan, found, folder)
-    except (ValueError, ModuleNotFoundError) as error:
+    except (ValueError, ModuleNotFoundError, OSError) as error:
         raise _refusal(error) from error
     typer.echo(f"{len(found)} of {len(cells)} cells: {folder}")
 
@@ -144,7 +144,7 @@ def _read(
     try:
         plan = read_experiment(path)
         cells = plan.cells(parse_where(where or []), protocol)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise _refusal(error) from error
     return plan, cells, Store(folder or path.resolve().parents[1] / "results" / plan.name)
 
