@@ -1,10 +1,14 @@
 """Features from any .npz file, and the human labels of CIFAR-10N."""
 
+import pickle
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.datasets.layouts import write_cifar10
 from unflip.datasets import cifar10, load_dataset
+from unflip.datasets.registry import CONVERT_HUMAN_LABELS
 
 RNG = np.random.default_rng(0)
 ARRAYS = {
@@ -178,6 +182,24 @@ def test_the_official_pickle_is_refused_with_the_way_out(human, name):
         load_dataset("cifar10n-aggregate", human)
     with pytest.raises(ValueError, match="is a pickle"):
         load_dataset(human / "CIFAR-10_human.pt")
+
+
+def test_the_way_out_runs_no_code_of_the_file(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="unflip[deep] is not installed")
+    monkeypatch.chdir(tmp_path)
+    torch.save({"clean_label": np.arange(5), "aggre_label": np.arange(5)[::-1].copy()}, "CIFAR-10_human.pt")
+    exec(CONVERT_HUMAN_LABELS, {"numpy": np, "torch": torch})
+    with np.load("cifar10n_labels.npz") as arrays:
+        np.testing.assert_array_equal(arrays["aggre_label"], [4, 3, 2, 1, 0])
+
+    class Trap:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "ran",)
+
+    torch.save({"clean_label": Trap()}, "CIFAR-10_human.pt")
+    with pytest.raises(pickle.UnpicklingError):
+        exec(CONVERT_HUMAN_LABELS, {"numpy": np, "torch": torch})
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_pickle_is_not_blamed_for_something_else(human):

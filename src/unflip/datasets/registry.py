@@ -41,11 +41,17 @@ FEATURES = Need(
     how="cifar10_features.npz has no download: make it from the images of CIFAR-10 with any network trained elsewhere, "
     "as float arrays x_train (50000, d) and x_test (10000, d) with y_train and y_test in the official order",
 )
+# Lets torch build NumPy arrays of int64 and nothing else, so that no code of the file runs.
+CONVERT_HUMAN_LABELS = (
+    "with torch.serialization.safe_globals([f := numpy._core.multiarray._reconstruct, "
+    "(f, 'numpy.core.multiarray._reconstruct'), numpy.ndarray, numpy.dtype, numpy.dtypes.Int64DType]): "
+    "numpy.savez_compressed('cifar10n_labels.npz', **torch.load('CIFAR-10_human.pt', weights_only=True))"
+)
 HUMAN_LABELS = Need(
     places=("cifar10n_labels.npz", "cifar10n/cifar10n_labels.npz"),
     how="The official labels of CIFAR-10N, CIFAR-10_human.pt on https://github.com/UCSC-REAL/cifar-10-100n, are a "
-    "pickle; if you trust it, turn it once into cifar10n_labels.npz in the data directory: "
-    "numpy.savez_compressed('cifar10n_labels.npz', **torch.load('CIFAR-10_human.pt', weights_only=False))",
+    "pickle; turn it once, without running code from it, into cifar10n_labels.npz in the data directory: "
+    + CONVERT_HUMAN_LABELS,
     pickles=tuple(
         f"{folder}CIFAR-10_human.{form}" for folder in ("", "cifar10n/", "cifar10/") for form in ("pt", "npy")
     ),
