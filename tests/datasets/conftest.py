@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,22 @@ from tests.datasets.layouts import write_mnist
 from tests.datasets.server import serve
 from unflip.datasets import Download
 from unflip.datasets.registry import CATALOGUE
+
+
+@pytest.fixture
+def forbid(monkeypatch):
+    """Take from a file, by its name, the right to read it; chmod would not stop a privileged user."""
+
+    def take(name):
+        def open_unless_forbidden(path, *arguments, **options):
+            if path.name == name:
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path, *arguments, **options)
+
+        monkeypatch.setattr(Path, "open", open_unless_forbidden)
+
+    real = Path.open
+    return take
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Animal-10N's folders."""
 
+import shutil
 import sys
 
 import numpy as np
@@ -39,6 +40,7 @@ def test_images_and_labels_come_back(folder):
         np.testing.assert_allclose(pixels[:, 1].mean(axis=(1, 2)), 10 * label / 255, atol=0.02)
         np.testing.assert_allclose(pixels[:, 2], 0, atol=0.02)
     assert data.class_names[9] == "guinea pig"
+    assert data.note == "subset: 3 of 50,000 training rows, 2 of 5,000 test rows"
 
 
 def test_rows_are_height_and_columns_are_width(folder, image):
@@ -90,6 +92,13 @@ def test_an_empty_folder_and_a_missing_one_are_refused(folder):
         load_dataset("animal10n", folder.parent)
     (folder / "testing").rmdir()
     with pytest.raises(FileNotFoundError, match="for animal10n/testing. Animal-10N is given out on request"):
+        load_dataset("animal10n", folder.parent)
+
+
+def test_the_same_images_for_training_and_testing_are_refused(folder):
+    shutil.rmtree(folder / "testing")
+    shutil.copytree(folder / "training", folder / "testing")
+    with pytest.raises(ValueError, match="training and .*testing hold the same samples"):
         load_dataset("animal10n", folder.parent)
 
 

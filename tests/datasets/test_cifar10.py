@@ -1,11 +1,16 @@
 """The CIFAR-10 binary version, and the python version that is never loaded."""
 
+import re
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.datasets.layouts import write_cifar10
 from unflip.datasets import cifar10 as reader
 from unflip.datasets import load_dataset
+from unflip.datasets.registry import CATALOGUE
 
 RECORDS = 7
 
@@ -57,6 +62,29 @@ def test_a_label_beyond_nine_is_refused(tmp_path):
         load_dataset("cifar10", tmp_path)
 
 
+@pytest.mark.parametrize("copy", ["data_batch_4.bin", "test_batch.bin"])
+def test_a_batch_that_is_a_copy_of_another_is_refused(tmp_path, copy):
+    write_cifar10(tmp_path / "cifar10", RECORDS)
+    shutil.copy(tmp_path / "cifar10" / "data_batch_2.bin", tmp_path / "cifar10" / copy)
+    with pytest.raises(ValueError, match=f"{copy} is a copy of .*data_batch_2.bin; no two batches"):
+        load_dataset("cifar10", tmp_path)
+
+
+def test_another_number_of_a_class_is_refused_at_the_official_size(tmp_path, monkeypatch):
+    batches = write_cifar10(tmp_path / "cifar10", RECORDS)
+    labels = np.concatenate([batches[f"data_batch_{k}.bin"][:, 0] for k in range(1, 6)])
+    official = np.bincount(labels, minlength=10)
+    monkeypatch.setitem(CATALOGUE, "cifar10", replace(CATALOGUE["cifar10"], class_counts=(tuple(official),)))
+    assert len(load_dataset("cifar10", tmp_path).y_train) == 5 * RECORDS
+    batch = batches["data_batch_1.bin"]
+    batch[batch[:, 0] == batch[0, 0], 0] = 9 if batch[0, 0] < 9 else 0
+    batch.tofile(tmp_path / "cifar10" / "data_batch_1.bin")
+    with pytest.raises(
+        ValueError, match=f"data_batch_1.bin, .*test_batch.bin: .* of {5 * RECORDS} labels are .*changed"
+    ):
+        load_dataset("cifar10", tmp_path)
+
+
 def test_a_missing_batch_is_named(tmp_path):
     write_cifar10(tmp_path / "cifar10", RECORDS)
     (tmp_path / "cifar10" / "data_batch_4.bin").unlink()
@@ -72,15 +100,22 @@ def test_a_missing_batch_is_named(tmp_path):
         "cifar-10-batches-py/data_batch_1",
         "cifar10/cifar-10-batches-py/data_batch_1",
         "cifar10/data_batch_1",
+        "data_batch_1",  # the data directory is the folder of the python version
     ],
 )
 def test_the_python_version_is_refused_and_the_binary_one_named(tmp_path, name):
     path = tmp_path / name
+    found = path.parent if path.parent.name == "cifar-10-batches-py" else path
+    kind = "is a pickle" if name.startswith(("cifar10/data", "data")) else "holds pickles"
     path.parent.mkdir(parents=True, exist_ok=True)
     # a pickle that calls exit('loaded'): whoever loads it ends the test otherwise than with a ValueError
     path.write_bytes(b"cbuiltins\nexit\n(S'loaded'\ntR.")
-    with pytest.raises(ValueError, match="is a pickle.* never loaded. .*cifar-10-binary.tar.gz"):
+    message = f"{re.escape(str(found))} {kind}.* never loaded. .*cifar-10-binary.tar.gz"
+    with pytest.raises(ValueError, match=message):
         load_dataset("cifar10", tmp_path)
+    if kind == "holds pickles":  # given by its path, as an .npz file may be
+        with pytest.raises(ValueError, match=message):
+            load_dataset(found)
 
 
 def test_the_python_version_beside_the_binary_one_does_no_harm(tmp_path):

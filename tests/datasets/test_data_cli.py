@@ -1,5 +1,6 @@
 """``unflip data list`` and ``unflip data fetch``."""
 
+import gzip
 import json
 
 import pytest
@@ -20,10 +21,9 @@ def test_list_shows_every_set(tmp_path):
     assert done.exit_code == 0
     rows = {line.split()[0]: line for line in done.output.splitlines() if line.strip()}
     assert set(rows) >= {entry.name for entry in catalogue()}
-    assert "60,000" in rows["mnist"]
-    assert "1x28x28" in rows["mnist"]
-    assert "CC BY-SA 3.0" in rows["mnist"]
-    assert "yes" in rows["mnist"]
+    assert rows["fashion-mnist"].split()[1:4] == ["60,000", "10,000", "1x28x28"]
+    assert rows["mnist"].split() == ["mnist", "12", "5", "1x28x28", "CC", "BY-SA", "3.0", "subset"]  # what is there
+    assert "mnist: subset: 12 of 60,000 training rows, 5 of 10,000 test rows\n" in done.output
     assert "yes" in rows["digits"]
     assert "no, fetch" in rows["cifar10"]
     assert "no, by hand" in rows["animal10n"]
@@ -39,6 +39,28 @@ def test_list_fits_a_narrow_terminal(tmp_path):
         assert [entry.licence in line for line in lines if line.split()[:1] == [entry.name]] == [True]
 
 
+def test_list_says_what_cannot_be_used(tmp_path, forbid):
+    write_mnist(tmp_path / "mnist")
+    write_mnist(tmp_path / "fashion-mnist", "")
+    (tmp_path / "svhn" / "train_32x32.mat").mkdir(parents=True)
+    (tmp_path / "svhn" / "test_32x32.mat").mkdir()
+    (tmp_path / "fashion-mnist" / "t10k-labels-idx1-ubyte").write_bytes(b"")
+    forbid("train-labels-idx1-ubyte.gz")
+    done = run("list", "--data-dir", tmp_path, COLUMNS="80")
+    assert done.exit_code == 0
+    for name, fault in (
+        ("mnist", "may not be read by you"),
+        ("fashion-mnist", "is truncated"),
+        ("svhn", "is a folder"),
+    ):
+        (row,) = (line for line in done.output.splitlines() if line.split()[:1] == [name])
+        assert row.split()[-1] == "unusable"
+        assert len([line for line in done.output.splitlines() if line.startswith(f"{name}: ") and fault in line]) == 1
+    rows = {row["name"]: row for row in json.loads(run("list", "--json", "--data-dir", tmp_path).output)["datasets"]}
+    assert "is a folder" in rows["svhn"]["fault"]
+    assert rows["svhn"]["rows_on_disk"] is None
+
+
 def test_list_as_json(tmp_path):
     write_mnist(tmp_path / "mnist", "")
     done = run("list", "--json", UNFLIP_DATA=str(tmp_path))
@@ -48,6 +70,11 @@ def test_list_as_json(tmp_path):
     assert list(rows) == [entry.name for entry in catalogue()]
     assert rows["mnist"]["on_disk"] is True
     assert rows["mnist"]["how_to_get"] == ""
+    assert rows["mnist"]["n_train"] == 60000  # of the official release
+    assert rows["mnist"]["rows_on_disk"] == [12, 5]
+    assert rows["mnist"]["note"] == "subset: 12 of 60,000 training rows, 5 of 10,000 test rows"
+    assert rows["mnist"]["fault"] == ""
+    assert rows["cifar10"]["rows_on_disk"] is None
     assert rows["mnist"]["paths"][0] == str(tmp_path / "mnist" / "train-images-idx3-ubyte")
     assert rows["cifar10"]["on_disk"] is False
     assert "unflip data fetch cifar10" in rows["cifar10"]["how_to_get"]
@@ -103,3 +130,40 @@ def test_a_broken_download_is_one_line_and_exit_code_1(site, tmp_path, monkeypat
     assert error.startswith("unflip: http://127.0.0.1")
     assert "(the connection ended after 3,000 of " in error
     assert "3,000 bytes are kept" in error
+
+
+def test_a_damaged_file_is_one_line_and_force_mends_it(site, tmp_path):
+    name = "t10k-labels-idx1-ubyte.gz"
+    write_mnist(tmp_path / "mnist")
+    path = tmp_path / "mnist" / name
+    path.write_bytes(b"damaged")
+    done = run("fetch", "mnist", "--data-dir", tmp_path)
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"unflip: MNIST is on disk but cannot be read; not the official checksum: {name}: ")
+    assert "`unflip data fetch mnist --force`" in done.stderr
+    assert done.stderr.count("\n") == 1
+    done = run("fetch", "mnist", "--force", "--data-dir", tmp_path)
+    assert done.exit_code == 0
+    assert done.stdout == f"{path} ({len(site.files[name]):,} bytes)\n"
+
+    path.write_bytes(gzip.compress(gzip.decompress(site.files[name]), 0))
+    done = run("fetch", "mnist", "--data-dir", tmp_path)
+    assert done.exit_code == 0
+    first, second = done.stdout.splitlines()
+    assert first.endswith("nothing was downloaded")
+    assert second.startswith(f"{name}: readable, but not the official checksum")
+    assert "`unflip data fetch mnist --force`" in second
+
+
+def test_what_may_not_be_read_and_a_folder_are_one_line_and_exit_code_1(site, tmp_path, forbid):
+    write_mnist(tmp_path / "mnist")
+    forbid("train-labels-idx1-ubyte.gz")
+    done = run("fetch", "mnist", "--data-dir", tmp_path)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "train-labels-idx1-ubyte.gz may not be read by you" in done.stderr
+    (tmp_path / "mnist" / "train-images-idx3-ubyte.gz").unlink()
+    (tmp_path / "mnist" / "train-images-idx3-ubyte.gz").mkdir()
+    done = run("fetch", "mnist", "--force", "--data-dir", tmp_path)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "train-images-idx3-ubyte.gz is a folder, a file is expected there" in done.stderr

@@ -1,5 +1,6 @@
 """Downloads from a local server: checksums, resuming, cut connections, and archives that mean harm."""
 
+import gzip
 import io
 import re
 import sys
@@ -11,6 +12,7 @@ import pytest
 from tests.datasets.conftest import point
 from tests.datasets.layouts import cifar10_batches
 from unflip.datasets import cifar10, download, fetch, load_dataset
+from unflip.datasets.download import unofficial_files
 from unflip.datasets.registry import CATALOGUE
 
 IMAGES = "train-images-idx3-ubyte.gz"
@@ -42,13 +44,67 @@ def test_fetch_brings_all_files_and_reports_its_progress(site, data):
     assert reports[IMAGES] == [(min(done, size), size) for done in range(1000, size + 1000, 1000)]
 
 
-def test_a_complete_set_is_left_alone(site, data):
+def test_a_readable_file_with_another_checksum_is_left_alone_without_force(site, data):
     fetch("mnist", data)
-    (data / "mnist" / LABELS).write_bytes(b"the user's own")
+    assert unofficial_files("mnist", data) == []
+    path = data / "mnist" / LABELS
+    anew = gzip.compress(gzip.decompress(site.files[LABELS]), 0)  # as some mirrors hand it out
+    path.write_bytes(anew)
     site.requests.clear()
     assert fetch("mnist", data) == []
     assert site.requests == []
-    assert (data / "mnist" / LABELS).read_bytes() == b"the user's own"
+    assert path.read_bytes() == anew
+    assert unofficial_files("mnist", data) == [path]
+    assert fetch("mnist", data, force=True) == [path]
+    assert site.requests == [(LABELS, None)]
+    assert path.read_bytes() == site.files[LABELS]
+
+
+@pytest.mark.parametrize("content", [b"", b"the user's own", b"\x1f\x8b"])
+def test_a_damaged_file_is_told_and_mended_by_force(site, data, content):
+    fetch("mnist", data)
+    path = data / "mnist" / LABELS
+    path.write_bytes(content)
+    site.requests.clear()
+    with pytest.raises(
+        ValueError,
+        match=f"MNIST is on disk but cannot be read; not the official checksum: {LABELS}: .*"
+        "`unflip data fetch mnist --force` downloads it again",
+    ):
+        fetch("mnist", data)
+    assert site.requests == []
+    assert path.read_bytes() == content
+    assert fetch("mnist", data, force=True) == [path]
+    assert site.requests == [(LABELS, None)]  # what has the right checksum is not downloaded again
+    assert tree(data) == {f"mnist/{name}" for name in site.files}
+    assert len(load_dataset("mnist", data).y_train) == 12
+
+
+def test_force_keeps_the_old_file_until_the_new_one_is_whole(site, data):
+    fetch("mnist", data)
+    path = data / "mnist" / IMAGES
+    path.write_bytes(b"damaged")
+    site.cut_after = 3000
+    with pytest.raises(ConnectionError, match="3,000 bytes are kept"):
+        fetch("mnist", data, force=True)
+    assert path.read_bytes() == b"damaged"
+    site.cut_after = None
+    whole = site.files[IMAGES]
+    site.files[IMAGES] = whole[:-1] + b"?"
+    with pytest.raises(ValueError, match=f"checksum is wrong, and nothing of it was kept .*{IMAGES} is as it was"):
+        fetch("mnist", data, force=True)
+    assert path.read_bytes() == b"damaged"
+    assert tree(data) == {f"mnist/{name}" for name in site.files}
+    site.files[IMAGES] = whole
+    assert fetch("mnist", data, force=True) == [path]
+    assert path.read_bytes() == whole
+
+
+def test_a_folder_in_the_place_of_a_file_is_told(site, data):
+    (data / "mnist" / LABELS).mkdir(parents=True)
+    for force in (False, True):
+        with pytest.raises(IsADirectoryError, match=f"{LABELS} is a folder, a file is expected there"):
+            fetch("mnist", data, force=force)
 
 
 def test_only_what_is_missing_is_fetched(site, data):
@@ -219,9 +275,32 @@ def test_an_archive_is_unpacked_and_removed(site, data, monkeypatch):
     assert len(load_dataset("cifar10", data).y_train) == 10
     assert fetch("cifar10", data) == []
 
-    (data / "cifar10" / "cifar-10-batches-bin" / "test_batch.bin").unlink()  # a damaged set is mended
+    test_batch = data / "cifar10" / "cifar-10-batches-bin" / "test_batch.bin"
+    whole = test_batch.read_bytes()
+    test_batch.unlink()  # an incomplete set is mended
     fetch("cifar10", data)
     assert tree(data) == names
+
+    test_batch.write_bytes(whole[:-1])  # a damaged one is told, and mended by force
+    with pytest.raises(ValueError, match="cannot be read: .*test_batch.bin is truncated.*fetch cifar10 --force"):
+        fetch("cifar10", data)
+    fetch("cifar10", data, force=True)
+    assert tree(data) == names
+    assert test_batch.read_bytes() == whole
+
+
+def test_an_old_file_that_would_be_read_before_the_new_one_is_told(site, data, monkeypatch):
+    monkeypatch.setattr(cifar10, "RECORDS", 2)
+    site.files[ARCHIVE] = packed()
+    point(monkeypatch, site, "cifar10")
+    (data / "cifar10").mkdir(parents=True)
+    (data / "cifar10" / "data_batch_3.bin").write_bytes(b"damaged")
+    with pytest.raises(
+        ValueError, match="data_batch_3.bin was downloaded, but .*3.bin is found before it; remove that"
+    ):
+        fetch("cifar10", data)
+    (data / "cifar10" / "data_batch_3.bin").unlink()
+    assert fetch("cifar10", data) == []
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """IDX files: read to the byte, and refused by name and offset."""
 
 import gzip
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.datasets.layouts import write_idx, write_mnist
-from unflip.datasets import load_dataset
+from unflip.datasets import idx, load_dataset
 from unflip.datasets.idx import read_idx
+from unflip.datasets.registry import CATALOGUE
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
@@ -85,6 +88,57 @@ def test_more_data_than_announced_are_refused(tmp_path):
     path.write_bytes(gzip.compress(write_idx(path, np.zeros(5, np.uint8)) + b"\0"))
     with pytest.raises(ValueError, match="labels.gz goes on after offset 13"):
         read_idx(path)
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_nothing_is_decompressed_beyond_what_the_header_announces(tmp_path, streams):
+    path = tmp_path / "labels.gz"
+    bomb = bytes(1 << 25)
+    content = write_idx(path, np.zeros(5, np.uint8))
+    path.write_bytes(gzip.compress(content + bomb) if streams == 1 else gzip.compress(content) + gzip.compress(bomb))
+    assert path.stat().st_size < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="labels.gz goes on after offset 13"):
+            read_idx(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20  # the bytes of the file, not the 32 MB in it
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100, 5000])
+def test_pieces_of_any_size_make_the_same_content(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(idx, "CHUNK", chunk)
+    values = np.concatenate([np.zeros(1500, np.uint8), np.arange(1500, dtype=np.uint32).astype(np.uint8)])
+    content = write_idx(tmp_path / "a", values)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(content[:1000]) + gzip.compress(b"") + gzip.compress(content[1000:]))
+    np.testing.assert_array_equal(read_idx(tmp_path / "a"), values)
+    np.testing.assert_array_equal(read_idx(tmp_path / "a.gz"), values)
+
+
+@pytest.mark.parametrize("level", [0, 9])  # other bytes, the same content
+def test_the_training_images_under_the_name_of_the_test_images_are_refused(tmp_path, level):
+    arrays = write_mnist(tmp_path / "mnist", n_test=12)
+    content = write_idx(tmp_path / "plain", arrays["train-images-idx3-ubyte"])
+    (tmp_path / "mnist" / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(content, level))
+    with pytest.raises(ValueError, match="train-images-idx3-ubyte.gz and .*t10k-images-idx3-ubyte.gz hold the same"):
+        load_dataset("mnist", tmp_path)
+
+
+def test_a_subset_says_so_and_the_official_size_has_the_official_classes(tmp_path, monkeypatch):
+    labels = write_mnist(tmp_path / "mnist")["train-labels-idx1-ubyte"]
+    assert load_dataset("mnist", tmp_path).note == "subset: 12 of 60,000 training rows, 5 of 10,000 test rows"
+    entry = CATALOGUE["mnist"]
+    assert [sum(counts) for counts in entry.class_counts] == [entry.n_train, entry.n_test]
+    assert entry.rows(tmp_path) == (12, 5)
+    monkeypatch.setitem(CATALOGUE, "mnist", replace(entry, n_train=12, n_test=4))
+    assert load_dataset("mnist", tmp_path).note == "not the official size: 5 test rows, not 4"
+    counts = np.bincount(labels, minlength=10)
+    counts[labels[0]] -= 1
+    counts[(labels[0] + 1) % 10] += 1
+    monkeypatch.setitem(CATALOGUE, "mnist", replace(entry, class_counts=(tuple(counts), (1,))))
+    with pytest.raises(ValueError, match="train-labels-idx1-ubyte.gz.* of 12 labels are .*files of another set"):
+        load_dataset("mnist", tmp_path)
 
 
 def test_names_that_lie_are_refused(tmp_path):

@@ -1,13 +1,16 @@
 """Features from any .npz file, and the human labels of CIFAR-10N."""
 
+import io
 import pickle
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.datasets.layouts import write_cifar10
-from unflip.datasets import cifar10, load_dataset
+from unflip.datasets import catalogue, cifar10, load_dataset
 from unflip.datasets.registry import CONVERT_HUMAN_LABELS
 
 RNG = np.random.default_rng(0)
@@ -110,10 +113,67 @@ def test_files_that_are_no_npz_are_refused(tmp_path):
         load_dataset(tmp_path / "missing.npz")
 
 
+def member(values, more=b""):
+    """The bytes of an .npy file, and then some."""
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    return buffer.getvalue() + more
+
+
+BOMB = bytes(1 << 25)
+LONG_HEADER = b"\x93NUMPY\x02\x00" + (1 << 25).to_bytes(4, "little") + b" " * (1 << 25)
+
+
+@pytest.mark.parametrize(
+    ("content", "method", "message"),
+    [
+        (BOMB, zipfile.ZIP_DEFLATED, "x_train is not an array"),
+        (member(ARRAYS["x_train"], BOMB), zipfile.ZIP_DEFLATED, "x_train has 33554608 bytes where .* announces 176"),
+        (LONG_HEADER, zipfile.ZIP_DEFLATED, "x_train has a header of 33554444 bytes"),
+        (member(ARRAYS["x_train"], BOMB), zipfile.ZIP_BZIP2, "x_train is compressed in another way"),
+        (member(ARRAYS["x_train"])[:-1], zipfile.ZIP_STORED, "x_train has 175 bytes where its header announces 176"),
+    ],
+    ids=["no array", "after the array", "header", "bzip2", "cut"],
+)
+def test_a_member_is_not_decompressed_beyond_what_its_header_announces(tmp_path, content, method, message):
+    path = saved(tmp_path / "a.npz", x_train=None)
+    with zipfile.ZipFile(path, "a", method) as archive:
+        archive.writestr("x_train.npy", content)
+    assert path.stat().st_size < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=f"a.npz cannot be read: {message}"):
+            load_dataset(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_directory_that_understates_a_member_does_not_help_it(tmp_path):
+    path = saved(tmp_path / "a.npz", x_train=None)
+    whole = member(ARRAYS["x_train"], bytes(1000))
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x_train.npy", whole)
+    lie = path.read_bytes().replace(len(whole).to_bytes(4, "little"), (len(whole) - 1000).to_bytes(4, "little"))
+    path.write_bytes(lie)
+    with pytest.raises(ValueError, match="a.npz cannot be read: Bad CRC-32 for file 'x_train.npy'"):
+        load_dataset(path)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_every_layout_that_numpy_writes_comes_back(tmp_path, order):
+    x = np.asarray(np.arange(24.0).reshape(6, 4), order=order)
+    np.savez_compressed(tmp_path / "a.npz", **(ARRAYS | {"x_train": x}))
+    np.testing.assert_array_equal(load_dataset(tmp_path / "a.npz").x_train, x)
+
+
 HUMAN = {
     "clean_label": np.arange(20, dtype=np.uint8) % 10,
     "aggre_label": (np.arange(20, dtype=np.uint8) + (np.arange(20) == 3)).astype(np.uint8) % 10,
     "random_label1": np.arange(20, dtype=np.uint8)[::-1] % 10,
+    "random_label2": np.full(20, 2, np.uint8),
+    "random_label3": np.full(20, 3, np.uint8),
+    "worse_label": np.full(20, 4, np.uint8),
 }
 
 
@@ -131,7 +191,14 @@ def human(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), [("cifar10n-aggregate", "aggre_label"), ("cifar10n-random1", "random_label1")]
+    ("name", "key"),
+    [
+        ("cifar10n-aggregate", "aggre_label"),
+        ("cifar10n-random1", "random_label1"),
+        ("cifar10n-random2", "random_label2"),
+        ("cifar10n-random3", "random_label3"),
+        ("cifar10n-worse", "worse_label"),
+    ],
 )
 def test_human_labels_stand_beside_the_clean_ones(human, name, key):
     data = load_dataset(name, human)
@@ -142,6 +209,17 @@ def test_human_labels_stand_beside_the_clean_ones(human, name, key):
     assert features.y_noisy is None
     assert data.name == name
     assert data.class_names[0] == "airplane"
+
+
+@pytest.mark.parametrize("name", ["cifar10n-worse", "cifar10n-worse-images"])
+def test_a_label_set_that_the_file_has_not_is_named_with_those_it_has(human, name):
+    write_cifar10(human / "cifar10", 1)  # of another size: the label file is looked at first
+    np.savez(human / "cifar10n_labels.npz", **{key: HUMAN[key] for key in list(HUMAN)[:3]})
+    message = "cifar10n_labels.npz has no label set worse_label; those it has: aggre_label, random_label1. Make"
+    (entry,) = (entry for entry in catalogue() if entry.name == name)
+    for look in (entry.load, entry.rows):
+        with pytest.raises(ValueError, match=message):
+            look(human)
 
 
 def test_human_labels_of_the_images(tmp_path, monkeypatch):
@@ -162,7 +240,10 @@ def test_human_labels_of_the_images(tmp_path, monkeypatch):
         ({"aggre_label": HUMAN["aggre_label"][:19]}, "x_train has 20, clean_label has 20, aggre_label has 19"),
         ({"aggre_label": HUMAN["aggre_label"] + np.uint8(1)}, "class codes must lie in 0 .. 9; got 1 .. 10"),
         ({"aggre_label": HUMAN["aggre_label"] / 1}, "must be class codes, integers"),
-        ({"aggre_label": None}, "no array aggre_label, but clean_label, random_label1"),
+        (
+            {"aggre_label": None},
+            "no label set aggre_label; those it has: random_label1, random_label2, random_label3, worse_label",
+        ),
     ],
 )
 def test_a_label_file_that_does_not_fit_is_refused(human, replace, message):
@@ -207,6 +288,22 @@ def test_the_pickle_is_not_blamed_for_something_else(human):
     (human / "cifar10_features.npz").unlink()
     with pytest.raises(FileNotFoundError, match="cifar10_features.npz"):
         load_dataset("cifar10n-aggregate", human)
+
+
+def test_rows_are_counted_from_the_headers(human):
+    (entry,) = (entry for entry in catalogue() if entry.name == "cifar10n-aggregate")
+    assert entry.rows(human) == (20, 10)
+    assert load_dataset("cifar10n-aggregate", human).note == (
+        "subset: 20 of 50,000 training rows, 10 of 10,000 test rows"
+    )
+
+
+def test_training_features_as_test_features_are_refused(human):
+    with np.load(human / "cifar10_features.npz") as found:
+        arrays = dict(found)
+    np.savez(human / "cifar10_features.npz", **(arrays | {"x_test": arrays["x_train"], "y_test": arrays["y_train"]}))
+    with pytest.raises(ValueError, match="x_train and x_test of .*cifar10_features.npz are the same samples"):
+        load_dataset("cifar10-features", human)
 
 
 def test_features_of_other_classes_are_not_those_of_cifar10(tmp_path):

@@ -19,6 +19,8 @@ NAMES = [entry.name for entry in catalogue()]
 def test_the_catalogue_has_the_papers_five_and_the_rest():
     assert {"mnist", "fashion-mnist", "cifar10", "svhn", "animal10n"} <= set(NAMES)
     assert {"cifar10n-aggregate", "cifar10n-random1", "cifar10-features", "digits"} <= set(NAMES)
+    for labels in ("aggregate", "random1", "random2", "random3", "worse"):
+        assert {f"cifar10n-{labels}", f"cifar10n-{labels}-images"} <= set(NAMES)
     assert len(NAMES) == len(set(NAMES))
 
 
@@ -75,6 +77,35 @@ def test_on_disk_asks_for_every_file(tmp_path):
     (tmp_path / "mnist" / "t10k-labels-idx1-ubyte").unlink()
     assert not mnist.on_disk(tmp_path)
     assert [download.path for download in mnist.missing_downloads(tmp_path)] == ["mnist/t10k-labels-idx1-ubyte.gz"]
+
+
+@pytest.mark.parametrize("name", ["mnist", "svhn", "cifar10", "cifar10-features"])
+def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path, name):
+    (entry,) = (entry for entry in catalogue() if entry.name == name)
+    for need in entry.needs:
+        (tmp_path / need.places[0]).mkdir(parents=True)
+    for look in (entry.load, entry.rows):
+        with pytest.raises(
+            IsADirectoryError, match=f"{Path(entry.needs[0].places[0]).name} is a folder, a file is expected there"
+        ):
+            look(tmp_path)
+
+
+def test_a_file_in_the_place_of_a_folder_and_a_folder_called_npz_are_refused(tmp_path):
+    (tmp_path / "animal10n" / "testing").mkdir(parents=True)
+    (tmp_path / "animal10n" / "training").write_bytes(b"")
+    with pytest.raises(NotADirectoryError, match="training is a file, a folder is expected there"):
+        load_dataset("animal10n", tmp_path)
+    (tmp_path / "a.npz").mkdir()
+    with pytest.raises(IsADirectoryError, match="a.npz is a folder, a file is expected there"):
+        load_dataset(tmp_path / "a.npz")
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path, forbid):
+    write_mnist(tmp_path / "mnist")
+    forbid("t10k-images-idx3-ubyte.gz")
+    with pytest.raises(PermissionError, match="t10k-images-idx3-ubyte.gz may not be read by you; change its perm"):
+        load_dataset("mnist", tmp_path)
 
 
 def test_digits_are_those_of_scikit_learn():

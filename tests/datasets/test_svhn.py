@@ -5,9 +5,10 @@ import struct
 import numpy as np
 import pytest
 from scipy.io import savemat
+from scipy.sparse import csc_array
 
 from tests.datasets.layouts import write_svhn
-from unflip.datasets import load_dataset
+from unflip.datasets import catalogue, load_dataset
 
 
 @pytest.mark.parametrize("compress", [True, False])
@@ -97,12 +98,40 @@ LABELS = np.array([[1], [2], [3], [10]], np.uint8)
         ({"y": LABELS * 0}, r"y\[0\] is 0; SVHN's labels are 1 .. 10"),
         ({"y": LABELS + np.uint8(1)}, r"y\[3\] is 11"),
         ({"y": LABELS / 2.0}, r"y\[0\] is 0.5"),
+        ({"y": csc_array(LABELS.astype(float))}, r"y is sparse, expected 4 plain numbers of shape \(4, 1\)"),
+        ({"y": LABELS.reshape(2, 2)}, r"X has 4 images but y has shape \(2, 2\)"),
+        ({"y": LABELS.reshape(4, 1, 1, 1).repeat(2, 3)}, r"X has 4 images but y has shape \(4, 1, 1, 2\)"),
+        ({"y": LABELS.astype(object)}, "y is of type object"),
+        ({"y": {"a": 1.0}}, "y is of type .*'a'"),
+        ({"y": "1234"}, "y is of type <U4"),
+        ({"y": LABELS * 1j}, "y is of type complex128"),
+        ({"X": csc_array(np.eye(4))}, r"X is float64 of shape \(4, 4\)"),
+        ({"X": np.zeros((32, 32, 3, 0), np.uint8)}, r"X has shape \(32, 32, 3, 0\), it holds no image"),
     ],
 )
 def test_wrong_variables_are_refused(files, replace, message):
     write_svhn(files / "test_32x32.mat", 4, **replace)
     with pytest.raises(ValueError, match=f"test_32x32.mat: {message}"):
         load_dataset("svhn", files.parent)
+
+
+def test_the_training_file_under_the_name_of_the_test_file_is_refused(files):
+    write_svhn(files / "test_32x32.mat", 6, compress=False)  # other bytes, the same content
+    with pytest.raises(ValueError, match="train_32x32.mat and .*test_32x32.mat hold the same samples"):
+        load_dataset("svhn", files.parent)
+
+
+def test_a_subset_says_so(files):
+    assert load_dataset("svhn", files.parent).note == "subset: 6 of 73,257 training rows, 4 of 26,032 test rows"
+
+
+def test_rows_are_counted_without_reading_them(files, monkeypatch):
+    (svhn,) = (entry for entry in catalogue() if entry.name == "svhn")
+    monkeypatch.setattr("scipy.io.loadmat", None)
+    assert svhn.rows(files.parent) == (6, 4)
+    savemat(files / "test_32x32.mat", {"Z": np.zeros(3)})
+    with pytest.raises(ValueError, match="test_32x32.mat has no variable X of shape"):
+        svhn.rows(files.parent)
 
 
 def test_missing_variables_are_named(files):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unflip.datasets.dataset import Arrays, Codes, Float32Array, scaled
+from unflip.datasets.dataset import Arrays, Codes, Float32Array, check_test_is_not_train, scaled
 
 NAME = re.compile(r"([0-9])_.+\.jpe?g", re.IGNORECASE)
 SIDE = 64
@@ -18,7 +18,12 @@ def read_animal10n(training: Path, testing: Path) -> Arrays:
     """
     x_train, y_noisy = _read_folder(training)
     x_test, y_test = _read_folder(testing)
-    return Arrays(x_train, None, x_test, y_test, y_noisy)
+    return check_test_is_not_train(Arrays(x_train, None, x_test, y_test, y_noisy), training, testing)
+
+
+def count_animal10n(training: Path, testing: Path) -> tuple[int, int]:
+    """Return the number of files for training and for testing."""
+    return len(_files(training)), len(_files(testing))
 
 
 def _read_folder(folder: Path) -> tuple[Float32Array, Codes]:
@@ -27,9 +32,7 @@ def _read_folder(folder: Path) -> tuple[Float32Array, Codes]:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("reading Animal-10N needs Pillow: pip install unflip[data]") from error
 
-    files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    if not files:
-        raise ValueError(f"{folder} is empty; it should hold files named <label>_<name>.jpg")
+    files = _files(folder)
     x = np.empty((len(files), 3, SIDE, SIDE), np.float32)
     y = np.empty(len(files), np.int64)
     for k, path in enumerate(files):
@@ -48,3 +51,10 @@ def _read_folder(folder: Path) -> tuple[Float32Array, Codes]:
             raise ValueError(f"{path} is {size[0]}x{size[1]} pixels; Animal-10N's images are {SIDE}x{SIDE}")
         scaled(pixels.transpose(2, 0, 1), out=x[k])
     return x, y
+
+
+def _files(folder: Path) -> list[Path]:
+    files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    if not files:
+        raise ValueError(f"{folder} is empty; it should hold files named <label>_<name>.jpg")
+    return files

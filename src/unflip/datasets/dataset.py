@@ -1,6 +1,7 @@
 """What a reader returns, and what a user gets."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,8 @@ class Dataset:
         Codes of the labels that people really gave to the training samples; None where there are none.
     class_names : tuple of str
         ``class_names[code]``.
+    note : str
+        Says so where the files hold another number of rows than the official release; empty where they do not.
     """
 
     name: str
@@ -46,6 +49,15 @@ class Dataset:
     y_test: Codes
     y_noisy: Codes | None
     class_names: tuple[str, ...]
+    note: str = ""
+
+
+def check_test_is_not_train(arrays: Arrays, train: Path, test: Path) -> Arrays:
+    """Refuse the training samples under the name of the test samples: every score would be of what was learnt."""
+    if np.array_equal(arrays.x_train, arrays.x_test):
+        same = f"{train} and {test} hold" if train != test else f"x_train and x_test of {train} are"
+        raise ValueError(f"{same} the same samples; one of them is a copy under the other's name, get it again")
+    return arrays
 
 
 def scaled(pixels: NDArray[np.uint8], out: Float32Array | None = None) -> Float32Array:

@@ -7,11 +7,12 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import file_digest
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
-from unflip.datasets.entry import Download, PathLike, data_directory
+from unflip.datasets.entry import Download, Entry, PathLike, check_readable, data_directory
 from unflip.datasets.load import find_entry
 
 # The file's name, the bytes that are there, and how many there will be (None: the server does not say).
@@ -21,11 +22,13 @@ TIMEOUT = 30  # seconds without a byte
 CHUNK = 1 << 16
 
 
-def fetch(name: str, data_dir: PathLike | None = None, progress: Progress | None = None) -> list[Path]:
+def fetch(
+    name: str, data_dir: PathLike | None = None, progress: Progress | None = None, force: bool = False
+) -> list[Path]:
     """Download the official files of a dataset that are not on disk, and return the paths of the new ones.
 
     A file gets its name once its checksum is right. A download that breaks off leaves a ``.part`` file, which the next
-    one continues.
+    one continues. A file that is there already is left alone, though it be damaged; then the error says so.
 
     Parameters
     ----------
@@ -35,21 +38,65 @@ def fetch(name: str, data_dir: PathLike | None = None, progress: Progress | None
         Where the files go; None takes ``UNFLIP_DATA``, or a folder in the user's cache.
     progress : callable, default=None
         Called as ``progress(file, bytes_there, bytes_in_all)`` while a file comes in; ``bytes_in_all`` may be None.
+    force : bool, default=False
+        Whether to download again what is there without the official checksum, and any archive. The old file is
+        replaced when the new one is whole.
     """
     entry = find_entry(name)
-    if entry.on_disk(data_dir):
-        return []
     if not entry.downloads:
+        if entry.on_disk(data_dir):
+            return []
         raise ValueError(f"{entry.title} has no official direct download. {entry.how_to_get(data_dir)}")
     folder = data_directory(data_dir)
+    wanted = entry.missing_downloads(data_dir)
+    if force:
+        wanted = [item for item in entry.downloads if item.is_archive or not _is_official(folder / item.path, item)]
     written = []
-    for download in entry.missing_downloads(data_dir):
+    for download in wanted:
         path = folder / download.path
         _retrieve(download, path, progress)
         written += _unpack(path) if download.is_archive else [path]
     if not entry.on_disk(data_dir):
         raise ValueError(f"{entry.title} came without some of its files; {entry.source} may tell why")
+    _check_old_files(entry, folder, written)
     return written
+
+
+def unofficial_files(name: str, data_dir: PathLike | None = None) -> list[Path]:
+    """Return the files of a dataset that are on disk with another checksum than the official one.
+
+    They may be damaged, or good: compressed anew, or a subset.
+    """
+    folder = data_directory(data_dir)
+    found = {folder / item.path: item for item in find_entry(name).downloads if (folder / item.path).exists()}
+    return [path for path, item in found.items() if not item.is_archive and not _is_official(path, item)]
+
+
+def _is_official(path: Path, download: Download) -> bool:
+    if not path.exists():
+        return False
+    check_readable(path)
+    with path.open("rb") as file:
+        return f"md5:{file_digest(file, 'md5').hexdigest()}" == download.checksum
+
+
+def _check_old_files(entry: Entry, folder: Path, written: list[Path]) -> None:
+    """Refuse what was there before if it cannot be read, or if it hides what was written."""
+    for need, path in zip(entry.needs, entry.find(folder), strict=True):
+        new = [folder / place for place in need.places if folder / place in written]
+        if new and path not in new:
+            raise ValueError(f"{new[0]} was downloaded, but {path} is found before it; remove that one")
+    strange = unofficial_files(entry.name, folder)
+    try:
+        # without a checksum that is wrong there is no reason to read it all
+        _ = entry.load(folder) if strange else entry.rows(folder)
+    except (ValueError, OSError) as error:
+        names = ", ".join(path.name for path in strange)
+        reason = f"; not the official checksum: {names}" if strange else ""
+        raise ValueError(
+            f"{entry.title} is on disk but cannot be read{reason}: {error}. "
+            f"`unflip data fetch {entry.name} --force` downloads it again and replaces what is there"
+        ) from error
 
 
 class _Resume:
@@ -140,8 +187,9 @@ def _retrieve(download: Download, path: Path, progress: Progress | None) -> None
     except ValueError as error:
         if downloader.resumed:  # the part may have been of an older file: once more, from the start
             return _retrieve(download, path, progress)
+        old = f"; {path} is as it was" if path.exists() else ""
         raise ValueError(
-            f"{download.url} is not the official file, its checksum is wrong, and nothing of it was kept ({error})"
+            f"{download.url} is not the official file, its checksum is wrong, and nothing of it was kept ({error}){old}"
         ) from error
 
 

@@ -8,7 +8,6 @@ A file is a header of big-endian numbers, then one byte a value::
 
 import struct
 import zlib
-from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import BinaryIO
@@ -16,60 +15,87 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from unflip.datasets.dataset import Arrays, Codes, Float32Array, scaled
+from unflip.datasets.dataset import Arrays, Codes, Float32Array, check_test_is_not_train, scaled
 
 CHUNK = 1 << 20
 IMAGE = (28, 28)
+WBITS = 31  # for zlib: gzip with its header and checksum
 
 
 def read_mnist(train_images: Path, train_labels: Path, test_images: Path, test_labels: Path) -> Arrays:
     """Read the four files of MNIST or Fashion-MNIST; images become (n, 1, 28, 28)."""
-    return Arrays(*_read_part(train_images, train_labels), *_read_part(test_images, test_labels))
+    arrays = Arrays(*_read_part(train_images, train_labels), *_read_part(test_images, test_labels))
+    return check_test_is_not_train(arrays, train_images, test_images)
+
+
+def count_mnist(train_images: Path, train_labels: Path, test_images: Path, test_labels: Path) -> tuple[int, int]:
+    """Return the number of images for training and for testing that the headers announce."""
+    counts = [
+        _same_count(images, _read(images, IMAGE, header_only=True)[1], labels, _read(labels, header_only=True)[1])
+        for images, labels in ((train_images, train_labels), (test_images, test_labels))
+    ]
+    return counts[0], counts[1]
 
 
 def read_idx(path: Path, item_shape: tuple[int, ...] = ()) -> NDArray[np.uint8]:
     """Read one IDX file of unsigned bytes, shape (n, *item_shape); a name that ends in ``.gz`` is decompressed.
 
     A file that is truncated, too long, or of another type or shape is refused with its name and the offset in the
-    (decompressed) data.
+    (decompressed) data. Nothing is decompressed beyond the first byte that the header does not announce.
     """
+    content, n = _read(path, item_shape)
+    return np.frombuffer(content, np.uint8, offset=len(content) - n * prod(item_shape)).reshape(-1, *item_shape)
+
+
+def _read(path: Path, item_shape: tuple[int, ...] = (), header_only: bool = False) -> tuple[bytearray, int]:
+    """Return the content with its header, and the number of items that the header announces."""
     header_size = 8 + 4 * len(item_shape)
     content = bytearray()
-    expected = None
+    n, expected = None, header_size
     gzip_end = None
-    try:
-        for chunk in _chunks(path):
-            content += chunk
-            if expected is None and len(content) >= header_size:
-                expected = header_size + _announced(path, bytes(content[:header_size]), item_shape) * prod(item_shape)
-            if expected is not None and len(content) > expected:
-                raise ValueError(
-                    f"{path} goes on after offset {expected}, where its header says that its data end; "
-                    "it is not the official file, get it again"
-                )
-    except EOFError as error:
-        gzip_end = error.args[0]
-    if expected is None or len(content) < expected or gzip_end is not None:
-        announced = header_size if expected is None else expected
+    with path.open("rb") as file:
+        source: _Inflated | BinaryIO = _Inflated(path, file) if path.suffix == ".gz" else file
+        try:
+            # one byte more than expected tells whether the data go on; of what follows, nothing is decompressed
+            while chunk := source.read(min(CHUNK, expected + (n is not None) - len(content))):
+                content += chunk
+                if n is None and len(content) == header_size:
+                    n = _announced(path, bytes(content), item_shape)
+                    if header_only:
+                        return content, n
+                    expected = header_size + n * prod(item_shape)
+                if len(content) > expected:
+                    raise ValueError(
+                        f"{path} goes on after offset {expected}, where its header says that its data end; "
+                        "it is not the official file, get it again"
+                    )
+        except EOFError as error:
+            gzip_end = error.args[0]
+    if n is None or len(content) < expected or gzip_end is not None:
         cut = "" if gzip_end is None else f" (the gzip stream is cut off at byte {gzip_end} of the file)"
         raise ValueError(
-            f"{path} is truncated: its data end at offset {len(content)}, {announced} bytes were expected{cut}; "
+            f"{path} is truncated: its data end at offset {len(content)}, {expected} bytes were expected{cut}; "
             "get the file again"
         )
-    return np.frombuffer(content, np.uint8, offset=header_size).reshape(-1, *item_shape)
+    return content, n
 
 
 def _read_part(images: Path, labels: Path) -> tuple[Float32Array, Codes]:
     pixels = read_idx(images, IMAGE)
     codes = read_idx(labels)
-    if len(pixels) != len(codes):
-        raise ValueError(
-            f"{images} holds {len(pixels)} images but {labels} holds {len(codes)} labels; they are not of one set"
-        )
+    _same_count(images, len(pixels), labels, len(codes))
     if codes.max() > 9:
         at = int(np.argmax(codes > 9))
         raise ValueError(f"{labels} has the label {codes[at]} at offset {8 + at}; labels are 0 .. 9")
     return scaled(pixels[:, np.newaxis]), codes.astype(np.int64)
+
+
+def _same_count(images: Path, n_images: int, labels: Path, n_labels: int) -> int:
+    if n_images != n_labels:
+        raise ValueError(
+            f"{images} holds {n_images} images but {labels} holds {n_labels} labels; they are not of one set"
+        )
+    return n_images
 
 
 def _announced(path: Path, header: bytes, item_shape: tuple[int, ...]) -> int:
@@ -90,38 +116,42 @@ def _announced(path: Path, header: bytes, item_shape: tuple[int, ...]) -> int:
     return int(n)
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        if path.suffix == ".gz":
-            yield from _inflated(path, file)
-        else:
-            while chunk := file.read(CHUNK):
-                yield chunk
-
-
-def _inflated(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Decompress; EOFError with the file's length where the stream is cut off.
+class _Inflated:
+    """What a gzip file holds, in pieces of bounded size.
 
     ``gzip.open`` would drop what it has read of a cut stream, and with it the offset at which the data end.
     """
-    start = file.read(2)
-    if start != b"\x1f\x8b":
-        raise ValueError(
-            f"{path} is not a gzip file: it begins with {start.hex(' ') or 'nothing'} at offset 0, expected 1f 8b; "
-            "if it is decompressed already, take .gz off its name"
-        )
-    file.seek(0)
-    stream = zlib.decompressobj(wbits=31)  # 31: gzip with its header and checksum
-    while chunk := file.read(CHUNK):
-        while chunk:
-            if stream.eof:  # a gzip file may be several streams, one after another
-                stream = zlib.decompressobj(wbits=31)
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        start = file.read(2)
+        if start != b"\x1f\x8b":
+            raise ValueError(
+                f"{path} is not a gzip file: it begins with {start.hex(' ') or 'nothing'} at offset 0, expected 1f 8b; "
+                "if it is decompressed already, take .gz off its name"
+            )
+        self.path = path
+        self.file = file
+        self.stream = zlib.decompressobj(wbits=WBITS)
+        self.packed = start
+
+    def read(self, limit: int) -> bytes:
+        """Return at most ``limit`` bytes, none at the end; EOFError with the file's length where it is cut off."""
+        while True:
+            self.packed = self.packed or self.file.read(CHUNK)
+            if self.stream.eof:  # a gzip file may be several streams, one after another
+                if not self.packed:
+                    return b""
+                self.stream = zlib.decompressobj(wbits=WBITS)
+            at_end = not self.packed
             try:
-                yield stream.decompress(chunk)
+                piece = self.stream.decompress(self.packed, limit)
             except zlib.error as error:
                 raise ValueError(
-                    f"{path} is damaged near byte {file.tell() - len(chunk)}: {error}; get the file again"
+                    f"{self.path} is damaged near byte {self.file.tell() - len(self.packed)}: {error}; "
+                    "get the file again"
                 ) from error
-            chunk = stream.unused_data
-    if not stream.eof:
-        raise EOFError(file.tell())
+            self.packed = self.stream.unconsumed_tail or self.stream.unused_data
+            if piece:
+                return piece
+            if at_end and not self.stream.eof:
+                raise EOFError(self.file.tell())

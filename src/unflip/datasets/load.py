@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 from unflip.datasets.dataset import Dataset
-from unflip.datasets.entry import Entry, PathLike
+from unflip.datasets.entry import Entry, PathLike, check_readable, pickle_error
 from unflip.datasets.npz import read_features
-from unflip.datasets.registry import CATALOGUE, HUMAN_LABELS
+from unflip.datasets.registry import CATALOGUE, CIFAR10_NEEDS, HUMAN_LABELS
 
 
 def load_dataset(name: PathLike, data_dir: PathLike | None = None) -> Dataset:
@@ -30,16 +30,17 @@ def load_dataset(name: PathLike, data_dir: PathLike | None = None) -> Dataset:
         return CATALOGUE[str(name)].load(data_dir)
     path = Path(name).expanduser()
     if path.suffix.lower() in (".pt", ".pth", ".pkl", ".pickle"):
-        raise ValueError(
-            f"{path} is a pickle: loading it could run any code, so it is never loaded. {HUMAN_LABELS.how}"
-        )
+        raise pickle_error(path, HUMAN_LABELS.how)
+    if path.name in ("cifar-10-batches-py", "cifar-10-python.tar.gz"):
+        raise pickle_error(path, CIFAR10_NEEDS[0].how)
     if path.suffix.lower() != ".npz":
         raise ValueError(f"{_unknown(name)}, or the path of any .npz file")
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(
             f"there is no file {path.absolute()}; give the path of an .npz file, or a name of the "
             f"catalogue: {', '.join(CATALOGUE)}"
         )
+    check_readable(path)
     return read_features(path)
 
 

@@ -1,7 +1,9 @@
 """Readers of ``.npz`` files: any features, and the labels of CIFAR-10N. Pickled objects in them are refused."""
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip._validation import check_codes, check_same_length
-from unflip.datasets.cifar10 import read_cifar10
-from unflip.datasets.dataset import Arrays, Codes, Dataset, Float32Array
+from unflip.datasets.cifar10 import count_cifar10, read_cifar10
+from unflip.datasets.dataset import Arrays, Codes, Dataset, Float32Array, check_test_is_not_train
 
 DIGITS = tuple("0123456789")
+HEADER = 10_000  # bytes that the header of an .npy may have; those of plain arrays have 118 or so
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_features(path: Path) -> Dataset:
@@ -44,18 +48,35 @@ def read_cifar10_features(path: Path) -> Arrays:
     data = read_features(path)
     if data.class_names != DIGITS or data.y_train is None:
         raise ValueError(f"{path}: CIFAR-10's y_train and y_test are 0 .. 9, got {', '.join(data.class_names[:12])}")
-    return Arrays(data.x_train, data.y_train, data.x_test, data.y_test)
+    return check_test_is_not_train(Arrays(data.x_train, data.y_train, data.x_test, data.y_test), path, path)
+
+
+def count_cifar10_features(path: Path) -> tuple[int, int]:
+    """Return the number of rows for training and for testing, from the headers of the arrays."""
+    keys = ("x_train", "x_test")
+    with _opened(path, keys) as archive:
+        n_train, n_test = ((*_check_member(archive, key), 0)[0] for key in keys)  # 0 rows where there is no axis
+    return n_train, n_test
 
 
 def read_cifar10n(features: Path, labels: Path, key: str) -> Arrays:
     """Read CIFAR-10N with the features of the images; ``key`` names the human labels in the label file."""
+    _check_human_labels(labels, key)
     return _with_human_labels(read_cifar10_features(features), features, labels, key)
 
 
 def read_cifar10n_images(*paths: Path, key: str) -> Arrays:
     """Read CIFAR-10N with the images: the batches of CIFAR-10, then the label file."""
     *batches, labels = paths
+    _check_human_labels(labels, key)
     return _with_human_labels(read_cifar10(*batches), batches[0], labels, key)
+
+
+def count_cifar10n(*paths: Path, key: str) -> tuple[int, int]:
+    """Return the number of rows for training and for testing, if the label file has the labels ``key``."""
+    *samples, labels = paths
+    _check_human_labels(labels, key)
+    return count_cifar10(*samples) if len(samples) > 1 else count_cifar10_features(*samples)
 
 
 def _with_human_labels(images: Arrays, source: Path, path: Path, key: str) -> Arrays:
@@ -75,7 +96,31 @@ def _with_human_labels(images: Arrays, source: Path, path: Path, key: str) -> Ar
     return images._replace(y_noisy=noisy)
 
 
+def _check_human_labels(path: Path, key: str) -> None:
+    with _opened(path) as archive:
+        sets = [name for name in _names(archive) if "_label" in name]
+    if key not in sets:
+        there = ", ".join(name for name in sets if name != "clean_label") or "none"
+        raise ValueError(
+            f"{path} has no label set {key}; those it has: {there}. Make the file again from the official "
+            "CIFAR-10_human.pt, which has all of them"
+        )
+
+
 def _arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, NDArray[Any]]:
+    arrays = {}
+    with _opened(path, required) as archive:
+        for key in (*required, *optional):
+            if key in _names(archive):
+                _check_member(archive, key)
+                with archive.open(f"{key}.npy") as member:
+                    arrays[key] = np.lib.format.read_array(member, allow_pickle=False)
+    return arrays
+
+
+@contextmanager
+def _opened(path: Path, required: Iterable[str] = ()) -> Iterator[zipfile.ZipFile]:
+    """Open the archive; whatever goes wrong with it becomes a ValueError with its name."""
     if not zipfile.is_zipfile(path):
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -86,20 +131,47 @@ def _arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -
             else f"is not an .npz file: it begins with {start!r} at offset 0"
         )
         raise ValueError(f"{path} {fault}; write it with numpy.savez")
-    arrays = {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if missing := [key for key in required if key not in archive]:
-                there = ", ".join(archive.files) or "nothing"
-                raise ValueError(f"it has no array {', '.join(missing)}, but {there}")
-            for key in (*required, *optional):
-                if key in archive:
-                    arrays[key] = archive[key]
-                    if not isinstance(arrays[key], np.ndarray):
-                        raise ValueError(f"{key} is not an array")
-    except Exception as error:  # objects, which only pickle restores, and damage make NumPy raise whatever it meets
+        with zipfile.ZipFile(path) as archive:
+            names = _names(archive)
+            if missing := [key for key in required if key not in names]:
+                raise ValueError(f"it has no array {', '.join(missing)}, but {', '.join(names) or 'nothing'}")
+            yield archive
+    except Exception as error:  # damage makes zipfile and NumPy raise whatever they meet
         raise ValueError(f"{path} cannot be read: {error}") from error
-    return arrays
+
+
+def _names(archive: zipfile.ZipFile) -> list[str]:
+    return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+
+def _check_member(archive: zipfile.ZipFile, key: str) -> tuple[int, ...]:
+    """Return the shape of an array from its header; refuse what is longer or shorter than the header says.
+
+    ``numpy.load`` decompresses the whole of a member that is no array, however long it is; here nothing but the
+    header is decompressed. What zipfile reads of a member ends where the archive's directory says.
+    """
+    info = archive.getinfo(f"{key}.npy")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile does not bound the others
+        raise ValueError(f"{key} is compressed in another way than numpy.savez_compressed does")
+    with archive.open(info) as member:
+        start = member.read(12)
+        version = (start[6], start[7]) if len(start) == 12 else None
+        if version not in HEADERS or start[:6] != b"\x93NUMPY":
+            raise ValueError(f"{key} is not an array")
+        head = 10 if version == (1, 0) else 12  # magic, version and the header's length, in 2 or 4 bytes
+        head += int.from_bytes(start[8:head], "little")
+        if head > HEADER:
+            raise ValueError(f"{key} has a header of {head} bytes; that of a plain array is shorter than {HEADER}")
+    with archive.open(info) as member:
+        np.lib.format.read_magic(member)
+        shape, _fortran, dtype = HEADERS[version](member)
+    if dtype.hasobject:
+        raise ValueError(f"{key}: Object arrays cannot be loaded, only pickle restores them; save numbers or strings")
+    announced = head + prod(shape) * dtype.itemsize
+    if info.file_size != announced:
+        raise ValueError(f"{key} has {info.file_size} bytes where its header announces {announced}")
+    return tuple(shape)
 
 
 def _features(path: Path, key: str, values: NDArray[Any]) -> Float32Array:

@@ -2,13 +2,20 @@
 
 from functools import partial
 
-from unflip.datasets.animal10n import read_animal10n
-from unflip.datasets.cifar10 import read_cifar10
+from unflip.datasets.animal10n import count_animal10n, read_animal10n
+from unflip.datasets.cifar10 import count_cifar10, read_cifar10
 from unflip.datasets.digits import read_digits
 from unflip.datasets.entry import Download, Entry, Need
-from unflip.datasets.idx import read_mnist
-from unflip.datasets.npz import DIGITS, read_cifar10_features, read_cifar10n, read_cifar10n_images
-from unflip.datasets.svhn import read_svhn
+from unflip.datasets.idx import count_mnist, read_mnist
+from unflip.datasets.npz import (
+    DIGITS,
+    count_cifar10_features,
+    count_cifar10n,
+    read_cifar10_features,
+    read_cifar10n,
+    read_cifar10n_images,
+)
+from unflip.datasets.svhn import count_svhn, read_svhn
 
 CLOTHES = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
@@ -23,6 +30,13 @@ IDX_FILES = (
     "t10k-images-idx3-ubyte.gz",
     "t10k-labels-idx1-ubyte.gz",
 )
+# (training, test)
+MNIST_COUNTS = (
+    (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
+    (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
+)
+CLOTHES_COUNTS = ((6000,) * 10, (1000,) * 10)
+CIFAR10_COUNTS = ((5000,) * 10, (1000,) * 10)
 CIFAR10_FOLDERS = ("cifar10/", "cifar10/cifar-10-batches-bin/", "cifar-10-batches-bin/")
 CIFAR10_NEEDS = tuple(
     Need(
@@ -30,7 +44,7 @@ CIFAR10_NEEDS = tuple(
         how="`unflip data fetch cifar10` downloads the binary version, cifar-10-binary.tar.gz, from "
         "https://www.cs.toronto.edu/~kriz/cifar.html",
         pickles=(
-            f"cifar10/{name}",
+            *(f"cifar10/{name}", name),
             *(f"{folder}cifar-10-{form}" for folder in ("cifar10/", "") for form in ("batches-py", "python.tar.gz")),
         ),
     )
@@ -56,10 +70,25 @@ HUMAN_LABELS = Need(
         f"{folder}CIFAR-10_human.{form}" for folder in ("", "cifar10n/", "cifar10/") for form in ("pt", "npy")
     ),
 )
+# name here, title, key in the official file
+HUMAN_SETS = (
+    ("aggregate", "CIFAR-10N, majority of three people", "aggre_label"),
+    ("random1", "CIFAR-10N, first person", "random_label1"),
+    ("random2", "CIFAR-10N, second person", "random_label2"),
+    ("random3", "CIFAR-10N, third person", "random_label3"),
+    ("worse", "CIFAR-10N, a wrong answer where one of three people gave one", "worse_label"),
+)
 
 
 def _idx_entry(
-    name: str, title: str, class_names: tuple[str, ...], licence: str, source: str, server: str, md5: tuple[str, ...]
+    name: str,
+    title: str,
+    class_names: tuple[str, ...],
+    class_counts: tuple[tuple[int, ...], ...],
+    licence: str,
+    source: str,
+    server: str,
+    md5: tuple[str, ...],
 ) -> Entry:
     """MNIST and its kin: four IDX files, gzipped or not."""
     how = f"`unflip data fetch {name}` downloads {', '.join(IDX_FILES)} from {server}"
@@ -75,6 +104,8 @@ def _idx_entry(
         licence=licence,
         source=source,
         downloads=_downloads(name, server, dict(zip(IDX_FILES, md5, strict=True))),
+        count=count_mnist,
+        class_counts=class_counts,
     )
 
 
@@ -91,6 +122,8 @@ def _human_entry(name: str, title: str, key: str, images: bool = False) -> Entry
         class_names=CIFAR10,
         licence="CC BY-NC 4.0",
         source="http://www.noisylabels.com",
+        count=partial(count_cifar10n, key=key),
+        class_counts=CIFAR10_COUNTS,
     )
 
 
@@ -115,6 +148,7 @@ ENTRIES = (
         name="mnist",
         title="MNIST",
         class_names=DIGITS,
+        class_counts=MNIST_COUNTS,
         licence="CC BY-SA 3.0",
         source="http://yann.lecun.com/exdb/mnist",
         server="https://ossci-datasets.s3.amazonaws.com/mnist/",  # the source no longer hands out the files
@@ -129,6 +163,7 @@ ENTRIES = (
         name="fashion-mnist",
         title="Fashion-MNIST",
         class_names=CLOTHES,
+        class_counts=CLOTHES_COUNTS,
         licence="MIT",
         source="https://github.com/zalandoresearch/fashion-mnist",
         server="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -165,6 +200,7 @@ ENTRIES = (
                 "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
             },
         ),
+        count=count_svhn,
     ),
     Entry(
         name="cifar10",
@@ -182,6 +218,8 @@ ENTRIES = (
             "https://www.cs.toronto.edu/~kriz/",
             {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
         ),
+        count=count_cifar10,
+        class_counts=CIFAR10_COUNTS,
     ),
     Entry(
         name="cifar10-features",
@@ -194,11 +232,11 @@ ENTRIES = (
         class_names=CIFAR10,
         licence="as CIFAR-10",
         source="https://www.cs.toronto.edu/~kriz/cifar.html",
+        count=count_cifar10_features,
+        class_counts=CIFAR10_COUNTS,
     ),
-    _human_entry("cifar10n-aggregate", "CIFAR-10N, majority of three people", "aggre_label"),
-    _human_entry("cifar10n-random1", "CIFAR-10N, first person", "random_label1"),
-    _human_entry("cifar10n-aggregate-images", "CIFAR-10N, majority of three people", "aggre_label", images=True),
-    _human_entry("cifar10n-random1-images", "CIFAR-10N, first person", "random_label1", images=True),
+    *(_human_entry(f"cifar10n-{name}", title, key) for name, title, key in HUMAN_SETS),
+    *(_human_entry(f"cifar10n-{name}-images", title, key, images=True) for name, title, key in HUMAN_SETS),
     Entry(
         name="animal10n",
         title="Animal-10N",
@@ -209,6 +247,7 @@ ENTRIES = (
                 how="Animal-10N is given out on request: ask for the raw image version on "
                 "https://dm.kaist.ac.kr/datasets/animal-10n and put its folders training and testing in the folder "
                 "animal10n of the data directory",
+                is_folder=True,
             )
             for part in ("training", "testing")
         ),
@@ -218,6 +257,7 @@ ENTRIES = (
         class_names=ANIMALS,
         licence="none stated",
         source="https://dm.kaist.ac.kr/datasets/animal-10n",
+        count=count_animal10n,
     ),
 )
 CATALOGUE = {entry.name: entry for entry in ENTRIES}

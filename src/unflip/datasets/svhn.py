@@ -5,14 +5,32 @@ from pathlib import Path
 
 import numpy as np
 
-from unflip.datasets.dataset import Arrays, Codes, Float32Array, scaled
+from unflip.datasets.dataset import Arrays, Codes, Float32Array, check_test_is_not_train, scaled
 
 HEADER = 128  # bytes of text and version before the first element
 
 
 def read_svhn(train: Path, test: Path) -> Arrays:
     """Read both files, however many crops they hold; images become (n, 3, 32, 32)."""
-    return Arrays(*_read_mat(train), *_read_mat(test))
+    return check_test_is_not_train(Arrays(*_read_mat(train), *_read_mat(test)), train, test)
+
+
+def count_svhn(train: Path, test: Path) -> tuple[int, int]:
+    """Return the number of crops in both files, from the headers of their variables."""
+    return _count(train), _count(test)
+
+
+def _count(path: Path) -> int:
+    from scipy.io import whosmat
+
+    _check_whole(path)
+    try:
+        shapes = {name: shape for name, shape, _kind in whosmat(path)}
+    except Exception as error:  # as in _read_mat
+        raise ValueError(f"{path} is damaged, SciPy cannot read it ({error}); get the file again") from error
+    if len(shapes.get("X", ())) != 4:
+        raise ValueError(f"{path} has no variable X of shape (32, 32, 3, n), as SVHN's files have")
+    return int(shapes["X"][3])
 
 
 def _read_mat(path: Path) -> tuple[Float32Array, Codes]:
@@ -26,9 +44,14 @@ def _read_mat(path: Path) -> tuple[Float32Array, Codes]:
     if missing := {"X", "y"} - found.keys():
         raise ValueError(f"{path} has no variable {' and no '.join(sorted(missing))}; SVHN's files have X and y")
     X, y = found["X"], found["y"]
-    if X.dtype != np.uint8 or X.ndim != 4 or X.shape[:3] != (32, 32, 3):
+    if not isinstance(X, np.ndarray) or X.dtype != np.uint8 or X.ndim != 4 or X.shape[:3] != (32, 32, 3):
         raise ValueError(f"{path}: X is {X.dtype} of shape {X.shape}, expected uint8 of shape (32, 32, 3, n)")
     n = X.shape[3]
+    if n == 0:
+        raise ValueError(f"{path}: X has shape {X.shape}, it holds no image; get the file again")
+    if not isinstance(y, np.ndarray) or y.dtype.kind not in "iuf":  # sparse, a cell, a struct, text
+        kind = "sparse" if hasattr(y, "toarray") else f"of type {getattr(y, 'dtype', type(y).__name__)}"
+        raise ValueError(f"{path}: y is {kind}, expected {n} plain numbers of shape ({n}, 1)")
     if y.shape not in ((n, 1), (1, n)):
         raise ValueError(f"{path}: X has {n} images but y has shape {y.shape}, expected ({n}, 1)")
     labels = y.reshape(-1)
