@@ -1,4 +1,6 @@
 import io
+import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -7,6 +9,8 @@ from unflip.bench.progress import Progress
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
 from unflip.bench.work import make_record
+
+ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 
 
 @pytest.fixture
@@ -95,3 +99,29 @@ def test_table_on_a_terminal(cells, tmp_path, clock):
         clock[0] = 3600.0
         progress.ended(cells[0], done(cells[0], 3600.0))
         assert "time left: 9 h 00 min" in file.getvalue()  # seven cells and two T
+
+
+def test_the_time_left_is_seen_on_a_small_terminal(cells, tmp_path, clock):
+    many = [
+        replace(cell, dataset=f"a-data-set-with-a-long-name-{n}", method="a-method-with-a-long-name-too")
+        for n in range(30)
+        for cell in cells[:2]
+    ]
+    file = io.StringIO()
+    with Progress(Console(file=file, force_terminal=True, width=80, height=24)) as progress:
+        progress.begin(many, Store(tmp_path), 16)
+        for cell in many[-16:]:
+            progress.started(cell)
+        file.truncate(file.seek(0))
+        progress.tick()
+        lines = ANSI.sub("", file.getvalue()).splitlines()
+        assert len(lines) < 24
+        assert lines[0].strip() == "time left: not known yet"
+        running = [line for line in lines if line.startswith("running")]
+        shown = [line.split()[1] for line in lines if "a-data-set" in line and line.startswith("│")]
+        assert f"... and {16 - len(running)} more running" in lines[len(running) + 1]
+        assert lines[-1].strip() == f"... and {30 - len(shown)} more rows"
+        assert shown
+        assert set(shown) <= {cell.dataset for cell in many[-16:]}  # what is at work
+        file.truncate(file.seek(0))
+    assert all(f"{cell.dataset} " in file.getvalue() for cell in many)  # at the end the whole table

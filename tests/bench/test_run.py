@@ -3,7 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unflip.bench.run import check_settings, noisy_data, run_cell, run_estimate, unit_scale
+from unflip.bench.run import check_data, noisy_data, run_cell, run_estimate, unit_scale
+from unflip.bench.settings import check_settings
 from unflip.bench.spec import read_experiment
 from unflip.bench.work import commit, make_record, work
 from unflip.datasets import load_dataset
@@ -184,6 +185,42 @@ def test_a_result_that_is_no_number_is_a_failure(cells, monkeypatch):
     record = work(cells[0], None, None, None)
     assert (record["status"], record["result"]) == ("failed", None)
     assert "not JSON compliant" in record["error"]
+
+
+def test_an_exception_discards_the_checkpoint(cells, tmp_path):
+    checkpoint = tmp_path / "state.pt"
+    checkpoint.write_text("no state")
+    assert work(cells[1], None, None, checkpoint)["status"] == "failed"
+    assert not checkpoint.exists()
+
+
+def test_the_fingerprint_is_of_all_that_is_trained_and_tested_on():
+    data = noisy_data("digits", {"rows": 50}, PAIR, 0, None)
+    assert data.fingerprint() == noisy_data("digits", {"rows": 50}, PAIR, 0, None).fingerprint()
+    assert data.fingerprint() == data._replace(x=np.asfortranarray(data.x)).fingerprint()
+    for name in ("x", "y", "x_test", "y_test"):
+        changed = getattr(data, name).copy()
+        changed.flat[-1] += 1
+        assert data._replace(**{name: changed}).fingerprint() != data.fingerprint()
+
+
+def test_a_record_names_its_data(cells):
+    record, other = (work(replace(cells[0], seed=seed), None, None, None) for seed in (0, 1))
+    data = noisy_data("digits", None, PAIR, 0, None)
+    assert record["data"] == data.fingerprint() != other["data"]
+    assert set(record["result"]) == {"accuracy", "transition", "transition_error", "noise_rate", "seconds"}
+    assert work(cells[3].estimate, None, None, None)["data"] == data.fingerprint()
+
+
+def test_missing_data_are_named_without_reading_the_others(tmp_path, monkeypatch):
+    there = tmp_path / "there.npz"
+    there.write_text("not read")
+    check_data(["digits", str(there)], str(tmp_path))
+    with pytest.raises(ValueError, match="looked in") as caught:
+        check_data(["digits", "mnist", str(there), str(tmp_path / "none.npz")], str(tmp_path))
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"[datasets.mnist]: MNIST is not on disk: looked in {tmp_path} for ")
+    assert second.startswith(f"[datasets.{tmp_path / 'none.npz'}]: there is no file ")
 
 
 def test_a_cell_without_its_t_says_so(cells):

@@ -129,6 +129,35 @@ def test_a_failed_t_fails_its_cells_and_is_tried_again(cells, tmp_path):
     assert len(watch.order) == 3
 
 
+def test_a_cell_whose_t_failed_is_left_to_the_process_that_is_at_it(cells, tmp_path, monkeypatch):
+    mine, other = Store(tmp_path), Store(tmp_path)
+    cell = cells[2]
+
+    def other_ends(seconds):
+        assert mine.get(cell) is None
+        other.put(cell, done(cell))
+        other.unlock(cell)
+
+    monkeypatch.setattr("unflip.bench.schedule.time.sleep", other_ends)
+    assert other.lock(cell)
+    no_t = InlinePool(2, lambda task, T: make_record(task, None, "no T\n"))
+    assert run_cells([cell], mine, no_t, Silence()) == []
+    assert mine.done(cell) is not None
+
+
+def test_a_record_names_the_t_that_its_cell_was_given(cells, tmp_path):
+    store = Store(tmp_path)
+
+    def outcome(task, T):
+        return done(task) | {"commit": "cell" if isinstance(task, Cell) else "t", "resolved": {"of": task.hash}}
+
+    run_cells(cells[:3], store, InlinePool(1, outcome), Silence())
+    ridge, _, mcldce = store.records(cells[:3])
+    T = cells[2].estimate.hash
+    assert ridge["transition_from"] is None
+    assert mcldce["transition_from"] == {"hash": T, "commit": "t", "resolved": {"of": T}}
+
+
 def test_cells_of_one_hash_are_run_once(cells, tmp_path):
     twin = replace(cells[0], method="twin")
     watch = Silence()
@@ -169,9 +198,12 @@ def test_a_worker_that_is_killed_fails_its_cell_only(experiment_file, tmp_path):
     pool, store = LocalPool(1), Store(tmp_path / "store")
 
     class Killer(Silence):
+        killed = False
+
         def tick(self):
             """Kill the worker as soon as the endless cell has finished its first epoch."""
-            if any(store.folder.glob("checkpoints/*.pt")) and pool.workers:
+            if not self.killed and any(store.folder.glob("checkpoints/*.pt")):
+                self.killed = True
                 os.kill(pool.workers[0].process.pid, signal.SIGKILL)
 
     order = [endless, cells[0]]  # another cell comes after it, in a new worker
@@ -179,6 +211,13 @@ def test_a_worker_that_is_killed_fails_its_cell_only(experiment_file, tmp_path):
     assert failed["hash"] == endless.hash
     assert "killed by signal 9" in failed["error"]
     assert store.done(cells[0]) is not None
+
+    class Retry(InlinePool):
+        def submit(self, task, T, checkpoint):
+            assert checkpoint.exists()  # it goes on where the first attempt was killed
+            super().submit(task, T, checkpoint)
+
+    assert run_cells([endless], store, Retry(1, done), Silence()) == []
     assert not any(store.folder.glob("checkpoints/*.pt"))
 
 

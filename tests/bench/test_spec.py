@@ -1,10 +1,12 @@
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from unflip.bench.cells import Cell, noise_label, noise_of
+from tests.bench.conftest import TINY
+from unflip.bench.cells import Cell, Estimate, noise_label, noise_of
 from unflip.bench.experiment import DEEP, parse_where
 from unflip.bench.spec import read_experiment
 
@@ -49,6 +51,33 @@ def test_hash_is_of_what_changes_the_number(experiment_file):
         replace(cell, seed=1),
     ):
         assert other.hash != cell.hash
+
+
+def test_equal_numbers_have_one_hash(experiment_file):
+    cell = read_experiment(experiment_file()).cells()[2]
+    one, same, other = (replace(cell, settings=cell.settings | {"q": q}) for q in (1, 1.0, True))
+    assert one.hash == same.hash != other.hash
+    assert replace(cell, network={"sizes": [1.0]}).hash == replace(cell, network={"sizes": [1]}).hash
+
+
+def test_hashes_are_those_of_the_records_that_there_are():
+    cell = Cell(
+        experiment="deep",
+        dataset="mnist",
+        noise={"kind": "symmetric", "rate": 0.2},
+        method="mcldce-exact",
+        settings={"kind": "mcldce", "operator": "exact", "output": "softmax", "dropout": 0.5, "ema": 0.999},
+        transition={"network": {"kind": "mlp", "hidden": 256}, "kind": "crossfit-em"},
+        network={"kind": "mlp", "hidden": 256},
+        subset=None,
+        protocol={"name": "short", "epochs": 40, "decay_from": 16, "batch_size": 128, "lr": 0.001},
+        seed=0,
+    )
+    assert (cell.hash, cell.estimate.hash) == ("72c6dd0ab47a86f6", "ccd68482f6f69d2f")
+    for path in EXPERIMENTS.parent.glob("results/*/records/*.json"):
+        assert Cell.from_dict(json.loads(path.read_text(encoding="utf-8"))["cell"]).hash == path.stem
+    for path in EXPERIMENTS.parent.glob("results/*/transitions/*.json"):
+        assert Estimate(**json.loads(path.read_text(encoding="utf-8"))["estimate"]).hash == path.stem
 
 
 def test_where_and_protocol(experiment_file):
@@ -148,10 +177,16 @@ def test_a_mistake_is_named_with_its_place(experiment_file, old, new, message):
     ],
 )
 def test_a_mistake_in_what_may_be_left_out(experiment_file, added, message):
-    from tests.bench.conftest import TINY
-
     with pytest.raises(ValueError, match=message):
         read_experiment(experiment_file(text=TINY + added))
+
+
+def test_no_file_but_a_folder_or_bytes(tmp_path):
+    with pytest.raises(ValueError, match="the experiment file .* cannot be read: Is a directory"):
+        read_experiment(tmp_path)
+    (tmp_path / "latin.toml").write_bytes('title = "é"'.encode("latin-1"))
+    with pytest.raises(ValueError, match="latin.toml is not a TOML file"):
+        read_experiment(tmp_path / "latin.toml")
 
 
 def test_a_subset_has_one_owner(experiment_file):
@@ -180,7 +215,7 @@ def test_deep_kinds_are_those_of_unflip_deep():
 
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_experiments_of_the_repository(path):
-    from unflip.bench.run import check_settings
+    from unflip.bench.settings import check_settings
 
     experiment = read_experiment(path)
     assert experiment.name == path.stem

@@ -34,7 +34,7 @@ def test_a_record_is_read_as_it_was_written(store, cells):
     assert os.listdir(path.parent) == [path.name]  # nothing else is left
     assert set(record) == {
         *("format", "hash", "status", "cell", "result", "error", "warnings"),
-        *("versions", "commit", "threads", "finished"),
+        *("resolved", "data", "transition_from", "versions", "commit", "threads", "finished"),
     }
     assert record["versions"]["numpy"]
 
@@ -54,6 +54,16 @@ def test_a_failed_record_is_no_result_and_gives_way(store, cells):
     assert store.done(cells[0])["result"] == RESULT
     store.put(cells[0], make_record(cells[0], None, "oh"))  # a result does not
     assert store.done(cells[0])["result"] == RESULT
+
+
+def test_only_a_result_removes_the_checkpoint(store, cells):
+    checkpoint = store.checkpoint(cells[1], "abc")
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text("state")
+    store.put(cells[1], make_record(cells[1], None, "the worker process was killed"))
+    assert checkpoint.exists()  # the next attempt goes on from it
+    store.put(cells[1], make_record(cells[1], RESULT))
+    assert not checkpoint.exists()
 
 
 def test_t_has_its_own_folder(store, cells):

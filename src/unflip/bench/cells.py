@@ -126,6 +126,15 @@ def noise_of(label: str) -> dict[str, Any]:
 
 
 def short_hash(values: Any) -> str:
-    """Return the first 16 hexadecimal digits of the SHA-256 of the values' canonical JSON."""
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """Return the first 16 hexadecimal digits of the SHA-256 of the values' canonical JSON, where 1.0 is 1."""
+    text = json.dumps(_canonical(values), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_LENGTH]
+
+
+def _canonical(values: Any) -> Any:
+    """Numbers that are equal are written alike."""
+    if isinstance(values, dict):
+        return {key: _canonical(value) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_canonical(value) for value in values]
+    return int(values) if isinstance(values, float) and values.is_integer() else values

@@ -135,6 +135,11 @@ class Experiment:
             for method in kept["method"]
         ]
 
+    def rows_of(self, dataset: str, protocol: str) -> int | None:
+        """Return how many training rows of a data set are drawn; None is all."""
+        own = self.datasets[dataset].subset
+        return self.protocols[protocol].subset if own is None else own
+
     def _cell(self, dataset: str, noise: str, method: str, protocol: str, seed: int) -> Cell:
         data, entry, plan = self.datasets[dataset], self.methods[method], self.protocols[protocol]
         settings = dict(entry.settings)
@@ -145,7 +150,7 @@ class Experiment:
         if settings.get("forget_rate") == "noise rate":
             settings["forget_rate"] = noise_of(noise).get("rate", data.noise_rate)
         network = None if data.network is None else data.network | plan.network
-        rows = plan.subset if data.subset is None else data.subset
+        rows = self.rows_of(dataset, protocol)
         return Cell(
             experiment=self.name,
             dataset=dataset,

@@ -1,7 +1,7 @@
 """How a run goes on: a live table on a terminal, one line a task elsewhere, and the time that is left."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from rich.console import Console, Group
@@ -9,8 +9,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from unflip.bench.cells import Cell, Estimate
+from unflip.bench.cells import Cell, Estimate, noise_label
 from unflip.bench.store import Record, Store, Task
+
+FRAME = 7  # lines of a live table that are no row: time left, four of its frame, "more rows", and the cursor's
 
 
 class Progress:
@@ -40,7 +42,7 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         if self.live:
-            self.live.update(self._table(), refresh=True)
+            self.live.update(self._table(whole=True), refresh=True)
             self.live.stop()
 
     def begin(self, cells: Sequence[Cell], store: Store, slots: int) -> None:
@@ -113,22 +115,42 @@ class Progress:
             return head + ("" if error is None else f"error {error:.3f}, ") + _duration(result["seconds"])
         return head + f"{100 * result['accuracy'][-1]:.2f} %, " + _duration(result["seconds"])
 
-    def _table(self) -> Group:
+    def _table(self, whole: bool = False) -> Group:
+        """The time left, what runs, and the counts of each row; no more lines than the console has, unless whole."""
+        now, seconds = time.monotonic(), self.seconds_left()
+        top = ["time left: " + ("not known yet" if seconds is None else _duration(seconds))] if self.left else []
+        running = [f"running {_duration(now - start)}: {task.title}" for task, start in self.running.values()]
+        at_work = Counter(_row(task) for task, _ in self.running.values() if isinstance(task, Cell))
+        # What a small console does not show is finished, or not begun.
+        rows = sorted(self.counts, key=lambda row: (not at_work[row], _is_finished(self.counts[row])))
+        room = len(running) + len(rows) if whole else self.console.height - FRAME
+        running = _shortened(running, max(1, room - min(len(rows), room // 2)))
+        shown = set(rows[: max(1, room - len(running))])
         table = Table()
         for name in ("data", "noise", "cells", "done", "failed", "running"):
-            table.add_column(name, justify="left" if name in ("data", "noise") else "right")
-        now_running = [task for task, _ in self.running.values() if isinstance(task, Cell)]
-        for (dataset, noise), counts in self.counts.items():
-            at_work = sum((task.dataset, task.noise_label) == (dataset, noise) for task in now_running)
-            numbers = [counts["cells"], counts["done"], counts["failed"], at_work]
-            table.add_row(dataset, noise, *(str(number or "") for number in numbers))
-        now = time.monotonic()
-        lines = [f"running {_duration(now - start)}: {task.title}" for task, start in self.running.values()]
-        seconds = self.seconds_left()
-        lines.append(
-            "" if not self.left else "time left: " + ("not known yet" if seconds is None else _duration(seconds))
-        )
-        return Group(table, Text("\n".join(lines)))
+            table.add_column(name, justify="left" if name in ("data", "noise") else "right", no_wrap=True)
+        for row, counts in self.counts.items():
+            if row in shown:
+                numbers = [counts["cells"], counts["done"], counts["failed"], at_work[row]]
+                table.add_row(*row, *(str(number or "") for number in numbers))
+        more = [f"... and {len(rows) - len(shown)} more rows"] if len(rows) > len(shown) else []
+        return Group(*map(_one_line, top + running), table, *map(_one_line, more))
+
+
+def _one_line(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+def _row(task: Task) -> tuple[str, str]:
+    return task.dataset, noise_label(task.noise)
+
+
+def _is_finished(counts: dict[str, int]) -> bool:
+    return counts["done"] + counts["failed"] == counts["cells"]
+
+
+def _shortened(lines: list[str], room: int) -> list[str]:
+    return lines if len(lines) <= room else [*lines[: room - 1], f"... and {len(lines) - room + 1} more running"]
 
 
 def _kind(task: Task) -> tuple[str, str]:

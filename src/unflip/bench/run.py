@@ -6,23 +6,24 @@ sees them. The test labels score predictions and serve nothing else.
 
 import inspect
 import time
+from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unflip._validation import FloatArray, IntArray
-from unflip.bench.cells import Cell, Estimate
+from unflip.bench.cells import HASH_LENGTH, Cell, Estimate
 from unflip.bench.experiment import DEEP
+from unflip.bench.settings import estimator_class, linear_class, parts
 from unflip.core import clean_prior
-from unflip.datasets import Dataset, load_dataset
+from unflip.datasets import Dataset, catalogue, load_dataset
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 
 Result = dict[str, Any]
-NETWORK_SETTINGS = ("dropout",)  # of a deep method's settings these go to its networks
-TRAINER_SETTINGS = ("ema", "beta1_after_decay", "weight_decay")  # and these to the trainer
 
 
 def run_cell(
@@ -44,7 +45,7 @@ def run_cell(
     -------
     dict
         accuracy (a list: one an epoch, or one number of a linear method), transition, transition_error, noise_rate (the
-        share of wrong labels that was drawn), seconds.
+        share of wrong labels that was drawn), seconds, data (what :meth:`NoisyData.fingerprint` returns).
     """
     data = noisy_data(cell.dataset, cell.subset, cell.noise, cell.seed, data_dir)
     if cell.transition is not None and T is None:
@@ -61,6 +62,7 @@ def run_cell(
         "transition_error": _error(T, data.T),
         "noise_rate": data.noise_rate,
         "seconds": seconds,
+        "data": data.fingerprint(),
     }
 
 
@@ -84,7 +86,12 @@ def run_estimate(task: Estimate, *, data_dir: str | None = None) -> Result:
         estimator = estimator_class(kind)(**settings, classes=np.arange(data.n_classes), random_state=task.seed)
         T = estimator.fit(x, data.y).transition_
     seconds = time.perf_counter() - start
-    return {"transition": T.tolist(), "transition_error": _error(T, data.T), "seconds": seconds}
+    return {
+        "transition": T.tolist(),
+        "transition_error": _error(T, data.T),
+        "seconds": seconds,
+        "data": data.fingerprint(),
+    }
 
 
 class NoisyData(NamedTuple):
@@ -95,6 +102,14 @@ class NoisyData(NamedTuple):
     n_classes: int
     T: FloatArray | None  # the true one, for errors only
     noise_rate: float | None
+
+    def fingerprint(self) -> str:
+        """Return the first 16 hexadecimal digits of the SHA-256 of what is trained and tested on."""
+        digest = sha256()
+        for values in (self.x, self.y, self.x_test, self.y_test):
+            digest.update(f"{values.dtype.str} {values.shape}".encode())
+            digest.update(np.ascontiguousarray(values).data.cast("B"))  # the bytes themselves, no copy of them
+        return digest.hexdigest()[:HASH_LENGTH]
 
 
 def noisy_data(
@@ -132,15 +147,11 @@ def _train(
     from unflip.deep import Trainer, make_method, make_network
     from unflip.deep._network_estimator import seeded
 
-    assert cell.network is not None
-    settings = {key: value for key, value in cell.settings.items() if key != "kind"}
-    training = {key: settings.pop(key) for key in TRAINER_SETTINGS if key in settings}
-    network = cell.network | {key: settings.pop(key) for key in NETWORK_SETTINGS if key in settings}
+    settings, network, training = parts(cell)
     x, x_test = unit_scale(data.x, data.x_test)
     factory = make_network(network.pop("kind"), x.shape[1:], data.n_classes, **network)
     with seeded(cell.seed):
         method = make_method(cell.settings["kind"], factory, data.n_classes, T, prior, **settings)
-    training |= {key: value for key, value in cell.protocol.items() if key != "name"}
     trainer = Trainer(method, **training, seed=cell.seed, progress=False, checkpoint=checkpoint)
     history = trainer.fit(x, data.y, evaluate=(x_test, data.y_test))
     learnt = getattr(trainer.model, "transition", None)
@@ -162,52 +173,18 @@ def _fit(cell: Cell, data: NoisyData, T: FloatArray | None) -> tuple[list[float]
     return [accuracy], seconds, getattr(model, "transition_", None)
 
 
-def linear_class(kind: str) -> Any:
-    """Return the class of a linear method by its kind."""
-    from sklearn.linear_model import LogisticRegression, RidgeClassifier
-
-    from unflip import linear
-
-    return {"ridge": RidgeClassifier, "logistic": LogisticRegression}.get(kind) or getattr(linear, kind)
-
-
-def estimator_class(kind: str) -> Any:
-    """Return the class of an estimator of T by its kind."""
-    from unflip import transition
-
-    return getattr(transition, {"crossfit-em": "CrossFitEM", "volminnet": "VolMinNet", "volmin": "VolMin"}[kind])
-
-
-def check_settings(cell: Cell) -> None:
-    """Refuse a method that has no such settings, or lacks the T that it needs, before hours are spent on others."""
-    if cell.transition is not None and cell.transition["kind"] != "true":
-        chosen = {key: value for key, value in cell.transition.items() if key not in ("kind", "network")}
-        _check_names(chosen, estimator_class(cell.transition["kind"]), f"[transitions] {cell.transition['kind']}")
-    place = f"[methods.{cell.method}]"
-    settings = {key: value for key, value in cell.settings.items() if key != "kind"}
-    kind = cell.settings["kind"]
-    if kind in DEEP:
-        from unflip.deep import find_method
-
-        settings = {key: value for key, value in settings.items() if key not in NETWORK_SETTINGS + TRAINER_SETTINGS}
-        try:
-            wants = find_method(kind, **settings).wants_transition(**settings)
-        except ValueError as error:
-            raise ValueError(f"{place}: {error}") from error
-        if wants and cell.transition is None:
-            raise ValueError(f"{place} needs a T: say transition = 'estimated', or the name of an estimator")
-        return
-    known = _check_names(settings, linear_class(kind), f"{place}: {kind}")
-    if cell.transition is not None and "transition" not in known:
-        raise ValueError(f"{place}: {kind} takes no T; leave out transition")
-
-
-def _check_names(settings: dict[str, Any], make: Any, place: str) -> list[str]:
-    known = list(inspect.signature(make).parameters)
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise ValueError(f"{place} has no setting {', '.join(unknown)}; it has {', '.join(known)}")
-    return known
+def check_data(names: Iterable[str], data_dir: str | None) -> None:
+    """Refuse data sets that are not on disk, each with where it was looked for; what is in their files is not read."""
+    entries = {entry.name: entry for entry in catalogue()}
+    missing = []
+    for name in names:
+        if not (entries[name].on_disk(data_dir) if name in entries else Path(name).expanduser().is_file()):
+            try:
+                load_dataset(name, data_dir)
+            except (ValueError, OSError) as error:
+                missing.append(f"[datasets.{name}]: {error}")
+    if missing:
+        raise ValueError("\n".join(missing))
 
 
 def flat(x: np.ndarray) -> np.ndarray:

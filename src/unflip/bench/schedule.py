@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from unflip.bench.cells import Cell, Estimate
 from unflip.bench.pool import Pool
@@ -48,7 +48,7 @@ def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Watch) -> 
 class _Run:
     def __init__(self, store: Store, pool: Pool, watch: Watch) -> None:
         self.store, self.pool, self.watch = store, pool, watch
-        self.running: dict[str, Task] = {}
+        self.running: dict[str, Record | None] = {}  # and where their T came from
         self.failed: list[Record] = []
         self.estimates: dict[str, Record] = {}  # of this run, done or failed
         self.fingerprint = fingerprint()
@@ -56,21 +56,23 @@ class _Run:
     def start_next(self, waiting: dict[str, Cell]) -> bool:
         """Start the first task that can start; False if none can now."""
         for cell in list(waiting.values()):
-            T, estimate = None, cell.estimate
+            made, estimate = None, cell.estimate
+            found = self.store.done(cell)
+            if found is not None:  # another process was faster
+                self.watch.ended(cell, found)
+                del waiting[cell.hash]
+                continue
             if estimate is not None:
                 made = self._estimate(estimate)
                 if made is None:
-                    if estimate.hash not in self.running and self._start(estimate, None):
+                    if estimate.hash not in self.running and self._start(estimate):
                         return True
                     continue
                 if made["status"] == "failed":
-                    self._end(waiting.pop(cell.hash), make_record(cell, None, f"its T failed: {made['error']}"))
+                    if self._fail(cell, f"its T failed: {made['error']}"):
+                        del waiting[cell.hash]
                     continue
-                T = made["result"]["transition"]
-            if self.store.done(cell) is not None:  # another process was faster
-                self.watch.ended(cell, self.store.done(cell) or {})
-                del waiting[cell.hash]
-            elif self._start(cell, T):
+            if self._start(cell, made):
                 del waiting[cell.hash]
                 return True
         return False
@@ -78,7 +80,7 @@ class _Run:
     def collect(self) -> None:
         """Wait a little for tasks that end, and store them."""
         for task, record in self.pool.wait(POLL):
-            del self.running[task.hash]
+            record["transition_from"] = self.running.pop(task.hash)
             self._end(task, record)
             self.store.unlock(task)
 
@@ -91,15 +93,31 @@ class _Run:
             self.estimates[task.hash] = found
         return self.estimates[task.hash]
 
-    def _start(self, task: Task, T: Any) -> bool:
+    def _start(self, task: Task, made: Record | None = None) -> bool:
+        """Start a task with the T of a record; False if another process is at it, or was faster."""
+        if not self._lock(task):
+            return False
+        source = None if made is None else {key: made.get(key) for key in ("hash", "commit", "resolved")}
+        self.running[task.hash] = source
+        self.watch.started(task)
+        T = None if made is None else made["result"]["transition"]
+        self.pool.submit(task, T, self.store.checkpoint(task, self.fingerprint))
+        return True
+
+    def _fail(self, cell: Cell, error: str) -> bool:
+        """Record a failure without a start; False as above."""
+        if not self._lock(cell):
+            return False
+        self._end(cell, make_record(cell, None, error))
+        self.store.unlock(cell)
+        return True
+
+    def _lock(self, task: Task) -> bool:
         if not self.store.lock(task):
             return False
         if self.store.done(task) is not None:  # done between our look and our lock
             self.store.unlock(task)
             return False
-        self.running[task.hash] = task
-        self.watch.started(task)
-        self.pool.submit(task, T, self.store.checkpoint(task, self.fingerprint))
         return True
 
     def _end(self, task: Task, record: Record) -> None:

@@ -9,9 +9,9 @@ protocols.
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from unflip.bench.cells import noise_of
+from unflip.bench import rules
+from unflip.bench.cells import noise_label, noise_of
 from unflip.bench.experiment import (
     CONDITIONS,
     DEEP,
@@ -25,13 +25,12 @@ from unflip.bench.experiment import (
     one_of,
     parse_where,
 )
+from unflip.bench.rules import check_network, check_table
 
 __all__ = ["Experiment", "parse_where", "read_experiment"]
 
 LINEAR = ("ridge", "logistic")  # scikit-learn's; besides them every class of unflip.linear by its name
 TRANSITIONS = (*WITH_NETWORKS, "volmin", "true")
-NETWORKS = ("mlp", "cnn6", "lenet")
-TRAINING = ("epochs", "decay_from", "batch_size", "lr")
 
 
 def read_experiment(path: str | Path) -> Experiment:
@@ -41,6 +40,8 @@ def read_experiment(path: str | Path) -> Experiment:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ValueError(f"there is no experiment file {path}") from error
+    except OSError as error:
+        raise ValueError(f"the experiment file {path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}") from error
     try:
@@ -50,16 +51,18 @@ def read_experiment(path: str | Path) -> Experiment:
 
 
 def _experiment(table: Table) -> Experiment:
-    needed = ("name", "title", "noises", "datasets", "methods", "protocols")
-    _check_keys(table, "the file", needed, ("note", "transitions", "paper", "figures"))
+    check_table(table, "the file", rules.FILE, ("name", "title", "noises", "datasets", "methods", "protocols"))
     noises = tuple(table["noises"])
     for label in noises:
-        noise_of(label)
+        if label != noise_label(noise_of(label)):  # tables find a noise by its label
+            raise ValueError(f"noises: write {noise_label(noise_of(label))!r} for {label!r}")
     transitions = {"true": {"kind": "true"}, **table.get("transitions", {})}
     for name, chosen in transitions.items():
-        _check_keys(chosen, f"[transitions.{name}]", ("kind",), chosen)
-        one_of(chosen["kind"], TRANSITIONS, f"[transitions.{name}] kind")
-        _check_network(chosen.get("network"), f"[transitions.{name}] network")
+        place = f"[transitions.{name}]"
+        check_table(chosen, place, rules.TRANSITION, ["kind"], settings=True)
+        one_of(chosen["kind"], TRANSITIONS, f"{place} kind")
+        if "network" in chosen:
+            check_network(chosen["network"], f"{place} network")
     datasets = {name: _dataset(name, entry, transitions) for name, entry in table["datasets"].items()}
     protocols = {name: _protocol(name, entry, datasets) for name, entry in table["protocols"].items()}
     names = {"dataset": list(datasets), "noise": list(noises), "protocol": list(protocols)}
@@ -86,8 +89,9 @@ def _dataset(name: str, entry: Table, transitions: Table) -> DatasetEntry:
     place = f"[datasets.{name}]"
     if not name.endswith(".npz"):
         one_of(name, [known.name for known in catalogue()] + ["or the path of any .npz file"], place)
-    _check_keys(entry, place, ("title",), ("network", "transition", "subset", "noise_rate"))
-    _check_network(entry.get("network"), f"{place} network")
+    check_table(entry, place, rules.DATASET, ["title"])
+    if "network" in entry:
+        check_network(entry["network"], f"{place} network")
     if "transition" in entry:
         one_of(entry["transition"], transitions, f"{place} transition")
     return DatasetEntry(**entry)
@@ -95,14 +99,14 @@ def _dataset(name: str, entry: Table, transitions: Table) -> DatasetEntry:
 
 def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry]) -> Protocol:
     place = f"[protocols.{name}]"
-    _check_keys(entry, place, ("seeds",), (*TRAINING, "datasets", "network", "subset", "note"))
+    check_table(entry, place, rules.PROTOCOL, ["seeds"])
     chosen = tuple(one_of(dataset, datasets, f"{place} datasets") for dataset in entry.get("datasets", datasets))
     for dataset in chosen:
         if "subset" in entry and datasets[dataset].subset is not None:
             raise ValueError(f"{place} and [datasets.{dataset}] both set subset; leave it to one of them")
     return Protocol(
         seeds=tuple(entry["seeds"]),
-        training={key: entry[key] for key in TRAINING if key in entry},
+        training={key: entry[key] for key in rules.TRAINING if key in entry},
         datasets=chosen,
         network=entry.get("network", {}),
         subset=entry.get("subset"),
@@ -112,7 +116,7 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry]) -> 
 
 def _method(name: str, entry: Table, names: Mapping[str, Sequence[str]], transitions: Table) -> MethodEntry:
     place = f"[methods.{name}]"
-    _check_keys(entry, place, ("title", "kind"), entry)
+    check_table(entry, place, rules.METHOD, ["title", "kind"], settings=True)
     kinds = [*DEEP, *LINEAR]
     if entry["kind"] not in kinds:
         from unflip import linear  # only here: scikit-learn takes a second to import
@@ -123,6 +127,7 @@ def _method(name: str, entry: Table, names: Mapping[str, Sequence[str]], transit
     if transition is not None:
         one_of(transition, ["estimated", *transitions], f"{place} transition")
     for case in entry.get("when", []):
+        check_table(case, f"[[methods.{name}.when]]", rules.CASE, settings=True)
         for key in CONDITIONS:
             for value in case.get(key, []):
                 one_of(value, names[key], f"[[methods.{name}.when]] {key}")
@@ -135,16 +140,16 @@ def _printed(
 ) -> Iterator[tuple[tuple[str, str, str], tuple[float, float | None]]]:
     for dataset, by_noise in table.items():
         one_of(dataset, names["dataset"], "[paper]")
+        check_table(by_noise, f"[paper.{dataset}]", dict.fromkeys(names["noise"], rules.TABLE))
         for noise, numbers in by_noise.items():
-            one_of(noise, names["noise"], f"[paper.{dataset}]")
+            check_table(numbers, f"[paper.{dataset}] {noise!r}", dict.fromkeys(names["method"], rules.PRINTED))
             for method, number in numbers.items():
-                one_of(method, names["method"], f"[paper.{dataset}] {noise!r}")
                 mean, deviation = number if isinstance(number, list) else (number, None)
                 yield (dataset, noise, method), (mean, deviation)
 
 
 def _figure(entry: Table, names: Mapping[str, Sequence[str]]) -> Figure:
-    _check_keys(entry, "[[figures]]", ("name", "title", "dataset"), ("noises",))
+    check_table(entry, "[[figures]]", rules.FIGURE, ("name", "title", "dataset"))
     one_of(entry["dataset"], names["dataset"], "[[figures]] dataset")
     noises = tuple(one_of(n, names["noise"], "[[figures]] noises") for n in entry.get("noises", names["noise"]))
     return Figure(entry["name"], entry["title"], entry["dataset"], noises)
@@ -152,11 +157,24 @@ def _figure(entry: Table, names: Mapping[str, Sequence[str]]) -> Figure:
 
 def _check_whole(experiment: Experiment) -> None:
     """What one table of the file needs of another."""
-    for name, method in experiment.methods.items():
-        for plan_name, plan in experiment.protocols.items():
-            missing = [key for key in TRAINING if key not in plan.training]
+    from unflip.datasets import catalogue
+
+    sizes = {entry.name: entry.n_train for entry in catalogue()}
+    for plan_name, plan in experiment.protocols.items():
+        place = f"[protocols.{plan_name}]"
+        for dataset in plan.datasets:
+            rows, network = experiment.rows_of(dataset, plan_name), experiment.datasets[dataset].network
+            if rows is not None and rows > sizes.get(dataset, rows):
+                raise ValueError(
+                    f"{place}: {dataset} has {sizes[dataset]} training rows; a subset of {rows} is too large"
+                )
+            if network is not None and plan.network:
+                check_network(network | plan.network, f"{place} network of {dataset}")
+        for name, method in experiment.methods.items():
+            missing = [key for key in rules.TRAINING if key not in plan.training]
             if method.deep and missing:
-                raise ValueError(f"[protocols.{plan_name}] needs {', '.join(missing)} for the deep method {name}")
+                raise ValueError(f"{place} needs {', '.join(missing)} for the deep method {name}")
+    for name, method in experiment.methods.items():
         for dataset, data in experiment.datasets.items():
             if method.deep and data.network is None:
                 raise ValueError(f"[datasets.{dataset}] needs a network for the deep method {name}")
@@ -165,19 +183,3 @@ def _check_whole(experiment: Experiment) -> None:
             told = method.settings.get("forget_rate") == "noise rate" and "human" in experiment.noises
             if told and data.noise_rate is None:
                 raise ValueError(f"[datasets.{dataset}] needs noise_rate for the forget_rate of the method {name}")
-
-
-def _check_network(network: Any, place: str) -> None:
-    if network is not None:
-        _check_keys(network, place, ("kind",), network)
-        one_of(network["kind"], NETWORKS, f"{place} kind")
-
-
-def _check_keys(table: Any, place: str, needed: Sequence[str], others: Any) -> None:
-    if not isinstance(table, dict):
-        raise ValueError(f"{place} must be a table; got {table!r}")
-    for key in needed:
-        if key not in table:
-            raise ValueError(f"{place} lacks {key}")
-    for key in table:
-        one_of(key, [*needed, *others], place)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from unflip.bench.cells import Cell, Estimate
+from unflip.bench.settings import is_stale
 
 if sys.platform == "win32":
     import msvcrt
@@ -36,6 +37,9 @@ class Store:
     ----------
     folder : path
         Made when the first record is written.
+    refresh_stale : bool, default=False
+        Results that were made with other defaults of the code (:func:`unflip.bench.settings.is_stale`) do not count as
+        done, and give way to new results.
 
     Attributes
     ----------
@@ -43,8 +47,9 @@ class Store:
         Files that were found not to be records. They count as missing, and are replaced when their cell is run.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, refresh_stale: bool = False) -> None:
         self.folder = Path(folder)
+        self.refresh_stale = refresh_stale
         self.damaged: list[Path] = []
         self._locks: dict[str, IO[str]] = {}
 
@@ -62,7 +67,7 @@ class Store:
             record = json.loads(path.read_text(encoding="utf-8"))
             ours = record["format"] == FORMAT and record["hash"] == task.hash
             if ours and (
-                record["status"] == "failed" or (record["status"] == "done" and _is_result(task, record["result"]))
+                record["status"] == "failed" or (record["status"] == "done" and _is_whole(task, record["result"]))
             ):
                 return dict(record)
         except FileNotFoundError:
@@ -74,20 +79,29 @@ class Store:
         return None
 
     def done(self, task: Task) -> Record | None:
-        """Return the record of a task that is done. A failed one never counts as a result."""
-        record = self.get(task)
-        return record if record is not None and record["status"] == "done" else None
+        """Return the record of a task that is done: not a failed one, nor a stale one that is to be refreshed."""
+        record = self._result(task)
+        return None if record is None or (self.refresh_stale and is_stale(task, record)) else record
+
+    def is_stale(self, task: Task) -> bool:
+        """Say whether there is a result of a task that the code would now make with other settings."""
+        record = self._result(task)
+        return record is not None and is_stale(task, record)
 
     def put(self, task: Task, record: Record) -> None:
-        """Write a record: it is there whole or not at all, whatever happens. A done one is never replaced."""
-        if self.done(task) is not None:
+        """Write a record: it is there whole or not at all, whatever happens.
+
+        A result is never replaced, but by a new result if it is stale and ``refresh_stale`` is set.
+        """
+        if self.done(task) is not None or (record["status"] == "failed" and self._result(task) is not None):
             return
         path = self.path(task)
         write_whole(path, _readable_json(record))
         if path in self.damaged:
             self.damaged.remove(path)
-        for checkpoint in (self.folder / "checkpoints").glob(f"*{task.hash}-*"):
-            checkpoint.unlink(missing_ok=True)
+        if record["status"] == "done":  # one that was killed can go on from it
+            for checkpoint in (self.folder / "checkpoints").glob(f"*{task.hash}-*"):
+                checkpoint.unlink(missing_ok=True)
 
     def records(self, cells: Iterable[Cell]) -> Iterator[Record]:
         """Yield the finished records of these cells, with the names that the cells have now."""
@@ -135,6 +149,10 @@ class Store:
                 file.close()
             self._locks.clear()
 
+    def _result(self, task: Task) -> Record | None:
+        record = self.get(task)
+        return record if record is not None and record["status"] == "done" else None
+
 
 def _is_at(file: IO[str], path: Path) -> bool:
     try:
@@ -143,7 +161,7 @@ def _is_at(file: IO[str], path: Path) -> bool:
         return False
 
 
-def _is_result(task: Task, result: Any) -> bool:
+def _is_whole(task: Task, result: Any) -> bool:
     """Whether it has what every result has; a number that is none would spoil a table without a word."""
     if not isfinite(result["seconds"]):
         return False

@@ -18,6 +18,7 @@ import numpy as np
 
 from unflip import __version__
 from unflip.bench.cells import Cell, short_hash
+from unflip.bench.settings import resolved
 from unflip.bench.store import FORMAT, Record, Task
 
 SOURCE = Path(__file__).parents[1]
@@ -27,17 +28,20 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB
 def work(task: Task, T: Any, data_dir: str | None, checkpoint: Path | None) -> Record:
     """Return the record of a task. This one function runs in local workers and on a Dask cluster alike."""
     commit()  # now: the source that is loaded, not the one that is there when the cell is done
-    result, error = None, None
+    result, error, made_with = None, None, {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         try:
+            settings = resolved(task)  # first: what costs nothing must not fail after hours
             result = _result(task, T, data_dir, checkpoint)
             json.dumps(result, allow_nan=False)  # a number that is none is a failure
+            made_with = {"resolved": settings, "data": result.pop("data", None)}
         except Exception:
             result, error = None, traceback.format_exc()
             if checkpoint is not None:  # a retry must not fail in the state that this attempt left
                 checkpoint.unlink(missing_ok=True)
-    return make_record(task, result, error, [f"{entry.category.__name__}: {entry.message}" for entry in caught])
+    warned = [f"{entry.category.__name__}: {entry.message}" for entry in caught]
+    return make_record(task, result, error, warned) | made_with
 
 
 def _result(task: Task, T: Any, data_dir: str | None, checkpoint: Path | None) -> dict[str, Any]:
@@ -52,7 +56,11 @@ def _result(task: Task, T: Any, data_dir: str | None, checkpoint: Path | None) -
 def make_record(
     task: Task, result: dict[str, Any] | None, error: str | None = None, warned: Sequence[str] = ()
 ) -> Record:
-    """Return the record of a task: done with a result, or failed with an error; and the warnings on the way."""
+    """Return the record of a task: done with a result, or failed with an error; and the warnings on the way.
+
+    ``resolved``, all settings with the code's defaults, and ``data``, the fingerprint of the data, are known where the
+    task is done; ``transition_from``, the hash, commit and settings of the T that a cell was given, where it was found.
+    """
     threads = os.environ.get(THREADS[0], "")
     return {
         "format": FORMAT,
@@ -62,6 +70,9 @@ def make_record(
         "result": result,
         "error": error,
         "warnings": sorted(set(warned)),
+        "resolved": None,
+        "data": None,
+        "transition_from": None,
         "versions": versions(),
         "commit": commit(),
         "threads": int(threads) if threads.isdigit() else None,
