@@ -139,14 +139,33 @@ def test_the_subtitle_tells_trials_protocol_and_commit(experiment, make):
     one = make("mnist", "sym 20", "gce", curve)
     two = make("mnist", "sym 20", "gce", curve, seed=1, commit="b" * 40)
     three = make("mnist", "sym 20", "mcldce", curve, seed=1, commit="b" * 40)
-    assert subtitle(one) == ("one trial; protocol short, not the paper's", ["GCE"])
+    assert subtitle(one) == ("one of 3 trials; protocol short, not the paper's", ["GCE"])
     assert subtitle(one, two, three) == (
-        "mean of 1 to 2 trials, shade: standard deviation over trials; protocol short, not the paper's; "
-        "‡ in part by another commit",
+        "mean of 1 to 2 of 3 trials, shade: deviation over trials; protocol short, not the paper's; "
+        "‡ part of it or its T by another commit",
         ["GCE ‡", "MC-LDCE"],
     )
     paper = make("mnist", "sym 20", "gce", curve, protocol="paper")
-    assert subtitle(paper, protocol="paper") == ("one trial; protocol paper", ["GCE"])
+    assert subtitle(paper, protocol="paper") == ("one of 3 trials; protocol paper", ["GCE"])
+    whole = [make("mnist", "sym 20", "gce", curve, seed=seed, protocol="paper") for seed in range(3)]
+    assert subtitle(*whole, protocol="paper")[0].startswith("mean of 3 trials, shade")
+    plan = dataclasses.replace(experiment.protocols["paper"], seeds=(0,))
+    alone = dataclasses.replace(experiment, protocols={"paper": plan})
+    drawing = draw_curves(gather(alone, [paper], "paper"), experiment.figures[0])
+    assert drawing.texts[1].get_text() == "one trial; protocol paper"
+
+
+def test_the_longest_subtitle_fits(experiment, make):
+    curve = np.linspace(0.1, 0.9, 12)
+    records = [make("mnist", "sym 20", "gce", curve, seed=seed, commit=seed * "b" or None) for seed in range(2)]
+    records.append(make("mnist", "sym 20", "mcldce", curve))
+    drawing = draw_curves(gather(experiment, records, "short"), experiment.figures[0])
+    subtitle = drawing.texts[1]
+    subtitle.set_text(subtitle.get_text().replace("short", "a-long-name"))
+    assert "‡" in subtitle.get_text()
+    picture(drawing, "png")
+    box = subtitle.get_window_extent()
+    assert 0 < box.x0 < box.x1 < drawing.bbox.x1
 
 
 def test_a_title_is_no_formula(experiment, make):

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from tests.report.conftest import COMMIT, OTHER
-from unflip.report.results import gather, made_by
+from unflip.report.commits import made_by
+from unflip.report.results import gather
 
 KEY = ("mnist", "sym 20", "gce")
 RISING = [0.1, 0.2] + 5 * [0.90] + 5 * [0.92]  # the last ten epochs: mean 91, deviation 1
@@ -102,6 +103,47 @@ def test_marks_of_another_commit(experiment, make):
     assert found([f"{COMMIT} + changes"] * 3) == ("commit",)
     assert found([COMMIT, None]) == ("commit",)
     assert found([None, None]) == ()
+
+
+def test_marks_of_a_transition_matrix_of_another_commit(experiment, make):
+    def found(source, **options):
+        record = make(*KEY, STEADY, protocol="paper", **source)
+        return marks(experiment, [record], protocol="paper", **options)
+
+    assert found({}) == ()  # an old record does not tell
+    assert found({"transition_from": None}) == ()
+    assert found({"transition_from": {"hash": "12ab", "commit": COMMIT}}) == ()
+    assert found({"transition_from": {"hash": "12ab", "commit": OTHER}}) == ("commit",)
+    assert found({"transition_from": {"hash": "12ab", "commit": f"{COMMIT} + changes"}}) == ("commit",)
+    assert found({"transition_from": {"hash": "12ab", "commit": None}}) == ("commit",)
+    assert found({"transition_from": {"hash": "12ab", "commit": None}, "commit": None}) == ()
+
+
+def test_records_of_one_row_and_seed_have_the_same_data(experiment, make):
+    other = ("mnist", "sym 20", "mcldce")
+    first = make(*KEY, STEADY, data="d1")
+    records = [first, make(*other, STEADY, data="d1"), make(*other, STEADY, seed=1, data="d2")]  # its own noise
+    records += [make("mnist", "pair 40", "gce", STEADY, data="d3"), make("cifar10", "sym 20", "gce", STEADY, data="d4")]
+    records.append(make("mnist", "sym 20", "forward", STEADY))  # an old one, or one that was not told
+    records.append(make("mnist", "sym 20", "volminnet", STEADY, data=None))
+    records.append(make(*other, STEADY, protocol="paper", data="d5"))  # of another table
+    assert len(gather(experiment, records, "short").cells) == 6
+    second = make(*other, STEADY, data="d9")
+    match = (
+        f"{first['hash']} and {second['hash']} are both of mnist, sym 20, seed 0, .*: d1 and d9.* remove the records"
+    )
+    with pytest.raises(ValueError, match=match):
+        gather(experiment, [first, second], "short")
+    with pytest.raises(ValueError, match=f"{first['hash']} and {first['hash']}"):
+        gather(experiment, [first, first | {"data": "d9"}], "short")
+
+
+def test_the_best_of_the_paper(experiment, make):
+    paper = experiment.paper | {("mnist", "sym 20", "ridge"): (95.88, None), ("mnist", "sym 20", "mcldce"): (90.0, 1.0)}
+    results = gather(dataclasses.replace(experiment, paper=paper), [make(*KEY, STEADY)], "short")
+    assert results.paper_best(("mnist", "sym 20")) == (95.88, ["gce", "ridge"])
+    assert results.paper_best(("mnist", "pair 40")) == (93.06, ["mcldce"])  # whether or not there is a record
+    assert results.paper_best(("cifar10", "sym 20")) is None
 
 
 def test_the_reference_is_the_majority_and_of_equals_the_later(experiment, make):

@@ -62,11 +62,13 @@ def check_latex(text):
 
 def test_markdown(experiment, records):
     text = markdown_table(accuracy_grid(gather(experiment, records, "paper")))
+    two_trials = r"96.00 ± 1.00 / 0.00 (95.88 ± 0.01) \[2/3\]"
     assert markdown_cells(text) == [
-        ["Data set", "Noise", "GCE", "MC-LDCE"],
-        ["MNIST", "Symmetric 20%", r"96.00 ± 1.00 (95.88) \[2\]", r"**97.50 ± 0.50** ‡\[2\]"],
-        ["MNIST", "Pairflip 40%", "**90.00 ± 0.00** §", "– (93.06)"],
-        [r"CIFAR\_10", "Symmetric 20%", "**70.00 ± 0.00** §", "**70.00 ± 0.00** §"],  # a tie in what is printed
+        ["Data set", "Noise", "GCE", "MC-LDCE", "Paper's best", "Ours − paper's best"],
+        ["MNIST", "Symmetric 20%", two_trials, r"**97.50 ± 0.50 / 0.00** ‡\[2/3\]", "95.88, GCE", "+1.62"],
+        ["MNIST", "Pairflip 40%", r"**90.00 ± 0.00** \[1/3\]", "– (93.06)", "93.06, MC-LDCE", "−3.06"],
+        # a tie in what is printed
+        [r"CIFAR\_10", "Symmetric 20%", r"**70.00 ± 0.00** \[1/3\]", r"**70.00 ± 0.00** \[1/3\]", "–", "–"],
     ]
 
 
@@ -74,12 +76,15 @@ def test_markdown_notes(experiment, records):
     text = markdown_table(accuracy_grid(gather(experiment, records, "paper")))
     notes = [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
     assert notes == [
-        "Per cent: ours ± standard deviation (the paper's number). Bold: the best of ours with the same data and "
-        "noise. –: no record.",
-        r"Ours: the mean of the last ten epochs, one trial (\[n\]: over n).",
-        "The deviation is over trials, with n in the denominator.",
-        "§ One trial: the deviation is over its last epochs, with n in the denominator.",
-        f"‡ Trials made by another commit or by changed sources: {OTHER[:12]} (1 trial).",
+        "Per cent: ours ± standard deviation (the paper's number ± the deviation that it prints). Bold: the best of "
+        "ours with the same data and noise. –: no record.",
+        r"Ours: the mean of the last ten epochs, mean over the protocol's 3 trials (\[n/3\]: over n of them).",
+        "± b / c: b over trials, c over the last ten epochs (its mean over trials). ± c: over the last ten "
+        "epochs, of one trial. All with n in the denominator.",
+        "Runs of 12 epochs: the mean covers more than half of the run.",
+        "Paper's best: the highest of all its numbers with the same data and noise, and the method that it is of "
+        "(–: it has none). Ours − paper's best: the best of our methods (bold) less that.",
+        f"‡ Made, or its T made, by another commit or by changed sources: {OTHER[:12]} (1 trial).",
         f"Made by commit {COMMIT[:12]}, but for these.",
         r"Not among the records: CIFAR\_10 Pairflip 40%, Forward, VolMinNet, Ridge\|linear.",
         r"A note with an under\_score.",
@@ -94,47 +99,26 @@ def test_the_longer_side_goes_down(experiment, make):
     grid = accuracy_grid(gather(experiment, records, "short"))
     assert markdown_cells(markdown_table(grid)) == [
         ["Method", "MNIST, Symmetric 20%", "MNIST, Pairflip 40%"],
-        ["GCE", "**90.00 ± 0.00** (95.88) §†", "**80.00 ± 0.00** §†"],
-        ["VolMinNet", "**90.00 ± 0.00** §†", "–"],
-        ["MC-LDCE", "**90.00 ± 0.00** §†", "– (93.06)"],
+        ["GCE", "**90.00 ± 0.00** (95.88 ± 0.01)", "**80.00 ± 0.00**"],
+        ["VolMinNet", "**90.00 ± 0.00**", "–"],
+        ["MC-LDCE", "**90.00 ± 0.00**", "– (93.06)"],
+        ["Paper's best", "95.88, GCE", "93.06, MC-LDCE"],
+        ["Ours − paper's best", "−5.88", "−13.06"],
     ]
-    assert "† Not the paper's protocol. short: 12 epochs." in grid.notes
     assert "VolMinNet: with Adam." in grid.notes
 
 
 def test_methods_without_epochs(experiment, make):
     records = [make("mnist", "sym 20", "ridge", [0.8 + 0.02 * seed], seed=seed) for seed in range(3)]
+    experiment = dataclasses.replace(experiment, paper={})
     grid = accuracy_grid(gather(experiment, records, "short"))
     assert grid.rows == [(("MNIST", "Symmetric 20%"), [Entry("82.00 ± 1.63", best=True)])]
     assert grid.notes[1] == "Ours: the accuracy, mean over 3 trials."
-    assert not any("paper" in note or "epochs" in note for note in grid.notes)
+    assert grid.notes[2] == "± b: over trials, of a method without epochs. All with n in the denominator."
+    assert not any("paper" in note or "last ten" in note for note in grid.notes)
     one = accuracy_grid(gather(experiment, records[:1], "short"))
     assert one.rows[0][1] == [Entry("80.00", best=True)]
     assert not any("denominator" in note for note in one.notes)
-
-
-def test_a_protocol_without_a_note_is_told_by_its_settings(experiment, make):
-    plan = dataclasses.replace(experiment.protocols["short"], note="")
-    plain = dataclasses.replace(experiment, protocols=experiment.protocols | {"short": plan})
-    grid = accuracy_grid(gather(plain, [make("mnist", "sym 20", "gce", steady(0.9))], "short"))
-    assert "† Not the paper's protocol. short: epochs 12" in grid.notes
-
-
-def test_commits_in_the_notes(experiment, make):
-    def notes(*commits, **options):
-        records = [make("mnist", "sym 20", "gce", steady(0.9), seed=s, commit=c) for s, c in enumerate(commits)]
-        grid = accuracy_grid(gather(experiment, records, "short", **options))
-        return [note for note in grid.notes if note.startswith(("‡", "Made"))]
-
-    assert notes(COMMIT, COMMIT) == ["Made by commit aaaaaaaaaaaa."]
-    assert notes(None) == ["Made by commit unknown."]
-    assert notes(COMMIT, COMMIT, commit=OTHER) == [
-        "‡ Trials made by another commit or by changed sources: aaaaaaaaaaaa (2 trials)."
-    ]
-    assert notes(COMMIT, f"{COMMIT} + changes", None) == [
-        "‡ Trials made by another commit or by changed sources: aaaaaaaaaaaa + changes (1 trial), unknown (1 trial).",
-        "Made by commit aaaaaaaaaaaa, but for these.",
-    ]
 
 
 def test_errors_of_transition_matrices(experiment, make):
@@ -147,7 +131,7 @@ def test_errors_of_transition_matrices(experiment, make):
     assert grid.heads == [("crossfit-em",), ("VolMinNet",)]
     deviation = ((0.02**2 + 0 + 0.02**2) / 3) ** 0.5  # of 0.02, 0.04, 0.06: the seeds of both methods, each once
     assert grid.rows == [
-        (("MNIST", "Symmetric 20%"), [Entry(f"0.0400 ± {deviation:.4f}"), Entry("0.5000", symbols="[1]")]),
+        (("MNIST", "Symmetric 20%"), [Entry(f"0.0400 ± {deviation:.4f}"), Entry("0.5000", symbols="[1/3]")]),
         (("MNIST", "Pairflip 40%"), [Entry(), Entry()]),
     ]
     assert grid.notes[1:3] == ["crossfit-em: the T given to Forward, MC-LDCE.", "VolMinNet: its own T."]
@@ -164,11 +148,11 @@ def test_latex(experiment, records):
     results = gather(experiment, records, "paper")
     text = latex_table(accuracy_grid(results)) + latex_table(transition_grid(results))
     check_latex(text)
-    assert r"MNIST & Symmetric 20\% & 96.00 $\pm$ 1.00 (95.88)\textsuperscript{{[}2]} & " in text
-    assert r"\textbf{97.50 $\pm$ 0.50}\textsuperscript{\ddag{}{[}2]} \\" in text
+    assert r"MNIST & Symmetric 20\% & 96.00 $\pm$ 1.00 / 0.00 (95.88 $\pm$ 0.01)\textsuperscript{{[}2/3]} & " in text
+    assert r"\textbf{97.50 $\pm$ 0.50 / 0.00}\textsuperscript{\ddag{}{[}2/3]} & 95.88, GCE & +1.62 \\" in text
     assert r"CIFAR\_10 & Symmetric 20\%" in text
     assert "\n & Pairflip 40" in text  # MNIST is named once
-    assert r"-- (93.06) \\" in text
+    assert r"-- (93.06) & 93.06, MC-LDCE & $-$3.06 \\" in text
     assert text.count(r"\midrule") == 4  # below the head and between the data sets, twice
     assert r"\label{tab:trial-run-paper}" in text
 
@@ -183,7 +167,10 @@ def test_latex_with_methods_down(experiment, make):
     check_latex(text)
     assert r" & \multicolumn{2}{c}{MNIST} & \multicolumn{1}{c}{CIFAR\_10} \\" in text
     assert r"\cmidrule(lr){2-3}\cmidrule(lr){4-4}" in text
-    assert text.count(r"\midrule") == 1
+    assert text.count(r"\midrule") == 2  # below the head and above the foot
+    assert r"Paper's best & 95.88, GCE & 93.06, MC-LDCE & -- \\" in text
+    assert r"Ours $-$ paper's best & $-$5.88 & $-$3.06 & -- \\" in text
+    assert r"protocol short, not the paper's.}" in text  # the caption
     assert r"Method & Symmetric 20\% & Pairflip 40\% & Symmetric 20\% \\" in text
 
 
@@ -219,7 +206,11 @@ def test_csv_round_trip(experiment, records):
     assert best["commit"] == f"{COMMIT}; {OTHER}"
     assert float(best["transition_error"]) == pytest.approx(0.03)
     assert float(best["seconds"]) == 2.5
+    assert best["transition_commit"] == ""
     gce = found["mnist", "sym 20", "gce"]
+    assert (gce["planned_trials"], gce["paper_best"], gce["paper_best_method"]) == ("3", "95.88", "gce")
+    assert float(gce["above_paper_best"]) == pytest.approx(0.12)
+    assert (float(gce["deviation"]), float(gce["epoch_deviation"])) == (pytest.approx(1), pytest.approx(0))
     assert (gce["paper_mean"], gce["paper_deviation"], gce["transition_error"]) == ("95.88", "0.01", "")
 
 
@@ -227,4 +218,7 @@ def test_a_missing_cell_is_empty_in_csv(experiment, records):
     lines = csv.DictReader(io.StringIO(csv_table(gather(experiment, records, "paper"))))
     (missing,) = [line for line in lines if line["trials"] == "0"]
     assert (missing["noise"], missing["method"], missing["paper_mean"]) == ("pair 40", "mcldce", "93.06")
-    assert {missing[name] for name in ("mean", "deviation", "seconds", "commit", "marks", "paper_deviation")} == {""}
+    assert {
+        missing[name]
+        for name in ("mean", "deviation", "seconds", "commit", "marks", "paper_deviation", "above_paper_best")
+    } == {""}

@@ -39,14 +39,15 @@ def write_report(
     folder : path
         Made if it is not there; files of an older report are replaced.
     commit : str, default=None
-        Numbers that another commit made are marked. None is the commit that made most records of a table.
+        Numbers that another commit made, or whose T it made, are marked. None is the commit that made most records of a
+        table.
     protocol : str, default=None
         Report this one only.
 
     Raises
     ------
     ValueError
-        No record is done, or one does not belong to the experiment.
+        No record is done, one does not belong to the experiment, or two of a table contradict each other.
     ModuleNotFoundError
         There are curves to draw, but no matplotlib. The tables are written then.
     """

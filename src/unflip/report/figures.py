@@ -144,11 +144,14 @@ def _limits(found: list[FloatArray]) -> tuple[float, float]:
 def _subtitle(results: Results, figure: Figure, panels: dict[str, list[str]]) -> str:
     cells = [results.cells[figure.dataset, noise, method] for noise, shown in panels.items() for method in shown]
     counts = sorted({result.trials for result in cells})
-    trials = f"{counts[0]} to {counts[-1]} trials" if len(counts) > 1 else f"{counts[0]} trials"
-    text = "one trial" if counts == [1] else f"mean of {trials}, shade: standard deviation over trials"
+    planned = f" of {results.planned}" if counts[0] < results.planned else ""
+    many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+    text = f"mean of {many}{planned} trials, shade: deviation over trials"
+    if counts == [1]:
+        text = f"one{planned} trials" if planned else "one trial"
     marks = {mark for result in cells for mark in result.marks}
     text += f"; protocol {results.protocol}" + (", not the paper's" if "protocol" in marks else "")
-    return text + ("; ‡ in part by another commit" if "commit" in marks else "")
+    return text + ("; ‡ part of it or its T by another commit" if "commit" in marks else "")
 
 
 def _handle(results: Results, figure: Figure, method: str, panels: dict[str, list[str]]) -> Line2D:

@@ -1,17 +1,15 @@
 """What the tables say, before Markdown or LaTeX: labels, entries and notes as plain text."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from unflip.bench.experiment import Protocol
-from unflip.report.results import LAST, PAPER, UNKNOWN, Result, Results, Row, made_by, noise_title
+from unflip.report import notes as say
+from unflip.report.results import Result, Results, Row, noise_title
 
 DASH = "–"
-SYMBOLS = {"epochs": "§", "protocol": "†", "commit": "‡"}
-PAPERS = " (the paper's number)"
+PAPER_BEST, ABOVE = "Paper's best", "Ours − paper's best"
 
 Labels = tuple[str, ...]
 
@@ -24,6 +22,9 @@ class Entry:
     paper: str = ""
     symbols: str = ""
     best: bool = False
+
+
+Line = tuple[Labels, list[Entry]]
 
 
 @dataclass(frozen=True)
@@ -39,56 +40,59 @@ class Grid:
         Heads of the other columns: one line, or data set and noise.
     rows : list of (labels, entries)
     notes : list of str
+    foot : list of (labels, entries)
+        Rows that sum up those above.
     """
 
     name: str
     title: str
     corner: Labels
     heads: list[Labels]
-    rows: list[tuple[Labels, list[Entry]]]
+    rows: list[Line]
     notes: list[str]
+    foot: list[Line] = field(default_factory=list)
 
 
 def accuracy_grid(results: Results) -> Grid:
-    """Return the table of the accuracies, the paper's numbers beside ours."""
+    """Return the table of the accuracies, the paper's numbers beside ours, and the best of the paper's."""
     experiment, cells = results.experiment, results.cells
-    usual = _usual(result.trials for result in cells.values())
+    found = list(cells.values())
+    counts = [result.trials for result in found]
+
+    def best_of(row: Row) -> float:
+        return max(round(cells[*row, m].mean, 2) for m in results.methods if (*row, m) in cells)
 
     def entry(row: Row, method: str) -> Entry:
         printed = experiment.paper.get((*row, method))
-        paper = "" if printed is None else f"({printed[0]:.2f})"
+        paper = "" if printed is None else f"({_as_printed(*printed)})"
         result = cells.get((*row, method))
         if result is None:
             return Entry(paper=paper)
-        best = max(round(cells[*row, m].mean, 2) for m in results.methods if (*row, m) in cells)
-        symbols = ("epochs",) * (result.deviation_over == "epochs") + result.marks
         return Entry(
-            ours=_number(result.mean, result.deviation, 2),
+            ours=_number(result.mean, result.deviations, 2),
             paper=paper,
-            symbols=_symbols(symbols, result.trials, usual),
-            best=round(result.mean, 2) == best,  # what prints alike is alike
+            symbols=say.symbols(result.marks, found) + say.trial_count(result.trials, counts, results.planned),
+            best=round(result.mean, 2) == best_of(row),  # what prints alike is alike
         )
 
-    corner, heads, rows = _lay_out(results, "Method", {m: experiment.methods[m].title for m in results.methods}, entry)
-    entries = [entry for _, line in rows for entry in line]
-    compared = any(entry.paper for entry in entries)
-    notes = [
-        f"Per cent: ours ± standard deviation{PAPERS if compared else ''}. Bold: the best of ours with "
-        f"the same data and noise.{f' {DASH}: no record.' if any(e.ours == DASH for e in entries) else ''}",
-        f"Ours: {_of_epochs(cells.values())}, {_how_many(usual, [result.trials for result in cells.values()])}.",
-    ]
-    if any(result.deviation_over == "trials" for result in cells.values()):
-        notes.append("The deviation is over trials, with n in the denominator.")
-    if any(result.deviation_over == "epochs" for result in cells.values()):
-        notes.append(
-            f"{SYMBOLS['epochs']} One trial: the deviation is over its last epochs, with n in the denominator."
-        )
-    notes += _mark_notes(results, cells.values())
-    notes += [note for note in (_absent(results), experiment.note) if note]
-    described = [experiment.methods[method] for method in results.methods]
-    notes += [f"{method.title}: {method.note}." for method in described if method.note]
-    title = f"{experiment.title}; protocol {results.protocol}"
-    return Grid(f"{experiment.name}-{results.protocol}", title, corner, heads, rows, notes)
+    def paper_best(row: Row) -> Entry:
+        best = results.paper_best(row)
+        if best is None:
+            return Entry()
+        return Entry(f"{_as_printed(best[0])}, {' / '.join(experiment.methods[m].title for m in best[1])}")
+
+    def above(row: Row) -> Entry:
+        best = results.paper_best(row)
+        return Entry() if best is None else Entry(_signed(best_of(row) - round(best[0], 2)))
+
+    compared = any(results.paper_best(row) for row in results.rows)
+    titles = {method: experiment.methods[method].title for method in results.methods}
+    corner, heads, rows, foot = _lay_out(
+        results, "Method", titles, entry, {PAPER_BEST: paper_best, ABOVE: above} if compared else {}
+    )
+    title = f"{experiment.title}; {say.protocol_title(results, found)}"
+    notes = _accuracy_notes(results, compared)
+    return Grid(f"{experiment.name}-{results.protocol}", title, corner, heads, rows, notes, foot)
 
 
 def transition_grid(results: Results) -> Grid | None:
@@ -126,93 +130,91 @@ def transition_grid(results: Results) -> Grid | None:
         if not values:
             return Entry()
         marks = {mark for result in found(row, group) for mark in result.marks}
-        text = _number(float(np.mean(values)), float(np.std(values)) if len(values) > 1 else None, 4)
-        return Entry(ours=text, symbols=_symbols(marks, len(values), usual))
+        return Entry(
+            ours=_number(float(np.mean(values)), [float(np.std(values))] if len(values) > 1 else [], 4),
+            symbols=say.symbols(marks, everything) + say.trial_count(len(values), counts, results.planned),
+        )
 
     counts = [len(values) for row in results.rows for group in shared if (values := errors(row, group))]
-    usual = _usual(counts)
+    everything = [result for row in results.rows for group in shared for result in found(row, group)]
     titles = {group: name_of(group) for group in shared}
-    corner, heads, rows = _lay_out(results, "T of", titles, entry)
+    corner, heads, rows, _ = _lay_out(results, "T of", titles, entry, {})
     notes = [
         "sum |T estimated − T| / number of classes: 0 is exact, 2 the worst. "
-        f"{_how_many(usual, counts).capitalize()}{' ± standard deviation' if max(counts) > 1 else ''}."
+        f"{say.how_many(counts, results.planned).capitalize()}"
+        f"{'; ± standard deviation over trials' if max(counts) > 1 else ''}."
     ]
     for group, methods in shared.items():
         names = ", ".join(experiment.methods[method].title for method in methods)
         notes.append(f"{titles[group]}: " + ("its own T." if group.startswith("own ") else f"the T given to {names}."))
-    notes += _mark_notes(results, [result for row in results.rows for group in shared for result in found(row, group)])
-    name, title = f"{experiment.name}-{results.protocol}-transition", "Error of the estimated transition matrix T"
-    return Grid(name, f"{title}; protocol {results.protocol}", corner, heads, rows, notes)
+    notes += say.mark_notes(results, everything)
+    title = f"Error of the estimated transition matrix T; {say.protocol_title(results, everything)}"
+    return Grid(f"{experiment.name}-{results.protocol}-transition", title, corner, heads, rows, notes)
+
+
+def _accuracy_notes(results: Results, compared: bool) -> list[str]:
+    experiment, found = results.experiment, list(results.cells.values())
+    legend = f"Per cent: ours{' ± standard deviation' if any(result.deviations for result in found) else ''}"
+    if any((*row, method) in experiment.paper for row in results.rows for method in results.methods):
+        legend += " (the paper's number ± the deviation that it prints)"
+    legend += ". Bold: the best of ours with the same data and noise."
+    if len(found) < len(results.rows) * len(results.methods):
+        legend += f" {DASH}: no record."
+    number = f"{say.of_epochs(found)}, {say.how_many([result.trials for result in found], results.planned)}"
+    notes = [legend, f"Ours: {number}.", *say.deviations(found), *say.few_epochs(found)]
+    if compared:
+        known = all(results.paper_best(row) for row in results.rows)
+        notes.append(
+            f"{PAPER_BEST}: the highest of all its numbers with the same data and noise, and the method that it is of"
+            f"{'' if known else f' ({DASH}: it has none)'}. {ABOVE}: the best of our methods (bold) less that."
+        )
+    notes += say.mark_notes(results, found)
+    notes += [note for note in (_absent(results), experiment.note) if note]
+    notes += say.two_networks(results)
+    described = [experiment.methods[method] for method in results.methods]
+    return notes + [f"{method.title}: {method.note}." for method in described if method.note]
 
 
 def _lay_out(
-    results: Results, what: str, titles: dict[str, str], entry: Callable[[Row, str], Entry]
-) -> tuple[Labels, list[Labels], list[tuple[Labels, list[Entry]]]]:
-    """The longer side goes down, as in the paper: its main table has a row a noise, its small ones a row a method."""
+    results: Results,
+    what: str,
+    titles: dict[str, str],
+    entry: Callable[[Row, str], Entry],
+    sums: Mapping[str, Callable[[Row], Entry]],
+) -> tuple[Labels, list[Labels], list[Line], list[Line]]:
+    """Corner, heads, rows and foot. What sums up a data set and noise is a last column, or a last row.
+
+    The longer side goes down, as in the paper: its main table has a row a noise, its small ones a row a method.
+    """
     sets: dict[Row, Labels] = {
         row: (results.experiment.datasets[row[0]].title, noise_title(row[1])) for row in results.rows
     }
     if len(sets) >= len(titles):
-        down = [(labels, [entry(row, name) for name in titles]) for row, labels in sets.items()]
-        return ("Data set", "Noise"), [(title,) for title in titles.values()], down
-    return (what,), list(sets.values()), [((t,), [entry(row, name) for row in sets]) for name, t in titles.items()]
+        heads: list[Labels] = [(title,) for title in (*titles.values(), *sums)]
+        down = [
+            (labels, [*(entry(row, name) for name in titles), *(total(row) for total in sums.values())])
+            for row, labels in sets.items()
+        ]
+        return ("Data set", "Noise"), heads, down, []
+    rows: list[Line] = [((title,), [entry(row, name) for row in sets]) for name, title in titles.items()]
+    foot: list[Line] = [((title,), [total(row) for row in sets]) for title, total in sums.items()]
+    return (what,), list(sets.values()), rows, foot
 
 
-def _number(mean: float, deviation: float | None, decimals: int) -> str:
-    return f"{mean:.{decimals}f}" + ("" if deviation is None else f" ± {deviation:.{decimals}f}")
+def _number(mean: float, deviations: Sequence[float], decimals: int) -> str:
+    parts = " / ".join(f"{deviation:.{decimals}f}" for deviation in deviations)
+    return f"{mean:.{decimals}f}" + (f" ± {parts}" if parts else "")
 
 
-def _symbols(names: Iterable[str], trials: int, usual: int) -> str:
-    return "".join(SYMBOLS[name] for name in SYMBOLS if name in set(names)) + (f"[{trials}]" if trials != usual else "")
+def _as_printed(mean: float, deviation: float | None = None) -> str:
+    """With the decimals that the experiment's file has, two or more."""
+    values = [value for value in (mean, deviation) if value is not None]
+    return " ± ".join(f"{value:.2f}" if round(value, 2) == value else f"{value:g}" for value in values)
 
 
-def _usual(counts: Iterable[int]) -> int:
-    """The most frequent number of trials, of two as frequent the larger."""
-    frequent = Counter(counts)
-    return max(frequent, key=lambda count: (frequent[count], count))
-
-
-def _how_many(usual: int, counts: Iterable[int]) -> str:
-    return (f"mean over {usual} trials" if usual > 1 else "one trial") + (
-        "" if set(counts) == {usual} else " ([n]: over n)"
-    )
-
-
-def _of_epochs(found: Iterable[Result]) -> str:
-    lengths = {result.epochs for result in found} - {1}
-    if not lengths:
-        return "the accuracy"
-    return "the mean of the last ten epochs" + (" (of all, where there are fewer)" if min(lengths) < LAST else "")
-
-
-def _mark_notes(results: Results, found: Iterable[Result]) -> list[str]:
-    found = list(found)
-    marks = {mark for result in found for mark in result.marks}
-    notes = []
-    if "protocol" in marks:
-        plan = results.experiment.protocols[results.protocol]
-        notes.append(f"{SYMBOLS['protocol']} Not the paper's protocol. {_described(results.protocol, plan)}")
-    made = Counter(commit for result in found for commit in result.commits)
-    others = {commit: count for commit, count in sorted(made.items()) if not made_by(commit, results.commit)}
-    if "commit" in marks:
-        named = ", ".join(f"{_short(commit)} ({count} trial{'s' * (count > 1)})" for commit, count in others.items())
-        notes.append(f"{SYMBOLS['commit']} Trials made by another commit or by changed sources: {named}.")
-    if len(others) < len(made):
-        notes.append(f"Made by commit {_short(results.commit)}{', but for these' if others else ''}.")
-    return notes
-
-
-def _short(commit: str | None) -> str:
-    """The hash is shortened, what follows it stays."""
-    name, *changed = (commit or UNKNOWN).split(" ", 1)
-    return " ".join([name[:12], *changed])
-
-
-def _described(name: str, plan: Protocol) -> str:
-    if name == PAPER:
-        return "The records have other settings than the experiment has now."
-    told = plan.note or ", ".join(f"{key} {value}" for key, value in plan.training.items())
-    return f"{name}: {told}" if told else f"It is {name}."
+def _signed(difference: float) -> str:
+    text = f"{difference:+.2f}".replace("-", "−")
+    return "0.00" if text[1:] == "0.00" else text
 
 
 def _absent(results: Results) -> str:

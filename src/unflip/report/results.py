@@ -1,7 +1,5 @@
 """From records to the results of cells: their trials gathered, and what must be said of them marked."""
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +10,10 @@ import numpy as np
 from unflip._validation import FloatArray
 from unflip.bench.cells import noise_label, noise_of
 from unflip.bench.experiment import Experiment, Figure
+from unflip.report.commits import UNKNOWN, made_by, reference_of
 
 LAST = 10  # epochs that make the number of a run
 PAPER = "paper"  # the name of the protocol that is the paper's
-CHANGED = " + changes"
-UNKNOWN = "unknown"
 
 Record = Mapping[str, Any]
 Row = tuple[str, str]
@@ -39,8 +36,10 @@ class Result:
         Mean over trials.
     commits : tuple of str
         One a trial; "unknown" where the record names none.
+    transition_commits : tuple of str
+        Of the T that trials were given, where the record tells: one a trial.
     marks : tuple of str
-        "protocol": not the paper's; "commit": a trial was made by another commit, or by changed sources.
+        "protocol": not the paper's; "commit": a trial, or its T, was made by another commit, or by changed sources.
     """
 
     curves: FloatArray
@@ -48,6 +47,7 @@ class Result:
     transition_errors: dict[int, float]
     seconds: float
     commits: tuple[str, ...]
+    transition_commits: tuple[str, ...]
     marks: tuple[str, ...]
 
     @property
@@ -80,6 +80,12 @@ class Result:
         """Standard deviation over the last ten epochs, its mean over trials."""
         return float(self.curves[:, -LAST:].std(axis=1).mean()) if self.epochs > 1 else None
 
+    @property
+    def deviations(self) -> list[float]:
+        """Those that there are: over trials, then over the last ten epochs."""
+        found = (self.deviation if self.trials > 1 else None, self.epoch_deviation)
+        return [deviation for deviation in found if deviation is not None]
+
 
 @dataclass(frozen=True)
 class Results:
@@ -111,6 +117,18 @@ class Results:
         found = {method for _, _, method in self.cells}
         return [method for method in self.experiment.columns if method in found]
 
+    @property
+    def planned(self) -> int:
+        """Trials of a cell once the protocol is done."""
+        return len(self.experiment.protocols[self.protocol].seeds)
+
+    def paper_best(self, row: Row) -> tuple[float, list[str]] | None:
+        """Return the best of all the paper's numbers of a row and the methods that reach it; None if it has none."""
+        paper = self.experiment.paper
+        printed = {m: mean for (dataset, noise, m), (mean, _) in paper.items() if (dataset, noise) == row}
+        best = max(printed.values(), default=None)
+        return None if best is None else (best, [method for method, mean in printed.items() if mean == best])
+
     def panels(self, figure: Figure) -> dict[str, list[str]]:
         """Return the methods that have a curve, for each noise of a figure that has any."""
         drawn = {key for key, result in self.cells.items() if result.epochs > 1}
@@ -121,6 +139,7 @@ class Results:
 def gather(experiment: Experiment, records: Iterable[Record], protocol: str, commit: str | None = None) -> Results:
     """Return the results of the records that are done under a protocol."""
     chosen: dict[tuple[str, str, str, int], Record] = {}
+    trained_on: dict[tuple[str, str, int], Record] = {}
     for record in records:
         if record["status"] == "done" and record["cell"]["protocol"]["name"] == protocol:
             key = _key(experiment, record)
@@ -130,18 +149,16 @@ def gather(experiment: Experiment, records: Iterable[Record], protocol: str, com
                     f"{chosen[key]['hash']} and {record['hash']}; pass the records of one experiment only"
                 )
             chosen[key] = record
-    reference = _reference(list(chosen.values()), commit)
+            if record.get("data") is not None:
+                dataset, noise, _, seed = key
+                _check_same_data(trained_on.setdefault((dataset, noise, seed), record), record)
+    reference = reference_of(chosen.values(), commit)
     as_paper = _cells_of_paper(experiment)
     trials: dict[Key, list[Record]] = {}
     for dataset, noise, method, seed in sorted(chosen):
         trials.setdefault((dataset, noise, method), []).append(chosen[dataset, noise, method, seed])
     cells = {key: _result(key, found, reference, as_paper) for key, found in trials.items()}
     return Results(experiment, protocol, reference, cells)
-
-
-def made_by(commit: str, reference: str | None) -> bool:
-    """Whether the reference made a trial, without changes of the sources; without a reference nobody can tell."""
-    return commit.startswith(reference or UNKNOWN) and not commit.endswith(CHANGED)
 
 
 def noise_title(label: str) -> str:
@@ -172,6 +189,17 @@ def _key(experiment: Experiment, record: Record) -> tuple[str, str, str, int]:
     return cell["dataset"], noise, cell["method"], cell["seed"]
 
 
+def _check_same_data(first: Record, second: Record) -> None:
+    if first["data"] != second["data"]:
+        cell = first["cell"]
+        raise ValueError(
+            f"the records {first['hash']} and {second['hash']} are both of {cell['dataset']}, "
+            f"{noise_label(cell['noise'])}, seed {cell['seed']}, but the data were not the same: {first['data']} and "
+            f"{second['data']}. Their numbers cannot stand side by side: remove the records of the data that you do "
+            "not mean, and run their cells again"
+        )
+
+
 def _result(
     key: Key, records: list[Record], reference: str | None, as_paper: Mapping[Key, dict[str, Any]] | None
 ) -> Result:
@@ -186,7 +214,9 @@ def _result(
     if as_paper is not None and any(as_paper.get(key) != _without_names(record["cell"]) for record in records):
         marks.append("protocol")
     commits = tuple(record["commit"] or UNKNOWN for record in records)
-    if not all(made_by(commit, reference) for commit in commits):
+    sources = [source for record in records if (source := record.get("transition_from")) is not None]
+    transition_commits = tuple(source["commit"] or UNKNOWN for source in sources)
+    if not all(made_by(commit, reference) for commit in commits + transition_commits):
         marks.append("commit")
     return Result(
         curves=100 * np.array(curves),
@@ -198,6 +228,7 @@ def _result(
         },
         seconds=float(np.mean([record["result"]["seconds"] for record in records])),
         commits=commits,
+        transition_commits=transition_commits,
         marks=tuple(marks),
     )
 
@@ -216,14 +247,3 @@ def _cells_of_paper(experiment: Experiment) -> dict[Key, dict[str, Any]] | None:
 def _without_names(cell: Mapping[str, Any]) -> dict[str, Any]:
     values = {key: value for key, value in cell.items() if key not in ("experiment", "method", "seed")}
     return values | {"protocol": {key: value for key, value in cell["protocol"].items() if key != "name"}}
-
-
-def _reference(records: list[Record], commit: str | None) -> str | None:
-    if commit is not None:
-        if not re.fullmatch(rf"[0-9a-f]{{7,40}}({re.escape(CHANGED)})?", commit):
-            raise ValueError(f"commit must be 7 to 40 hexadecimal digits; got {commit!r}")
-        return commit.removesuffix(CHANGED)
-    found = [(record["commit"].removesuffix(CHANGED), record["finished"]) for record in records if record["commit"]]
-    counts = Counter(name for name, _ in found)
-    # Of commits that made as many, the one that was last at work, whatever the order of the records.
-    return max(counts, key=lambda name: (counts[name], max(f for n, f in found if n == name), name), default=None)

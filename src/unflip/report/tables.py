@@ -34,8 +34,10 @@ LATEX = {
     "µ": r"$\mu$",  # the sign of micro, which looks the same
 }
 COLUMNS = (
-    *("dataset", "noise", "method", "protocol", "trials", "epochs", "mean", "deviation", "deviation_over"),
-    *("epoch_deviation", "paper_mean", "paper_deviation", "transition_error", "seconds", "commit", "marks"),
+    *("dataset", "noise", "method", "protocol", "trials", "planned_trials", "epochs"),
+    *("mean", "deviation", "deviation_over", "epoch_deviation"),
+    *("paper_mean", "paper_deviation", "paper_best", "paper_best_method", "above_paper_best"),
+    *("transition_error", "seconds", "commit", "transition_commit", "marks"),
 )
 
 
@@ -54,7 +56,7 @@ def markdown_table(grid: Grid) -> str:
     <BLANKLINE>
     """
     head = [*map(_markdown, grid.corner), *(_markdown(", ".join(lines)) for lines in grid.heads)]
-    body = [[*map(_markdown, labels), *map(_markdown_entry, entries)] for labels, entries in grid.rows]
+    body = [[*map(_markdown, labels), *map(_markdown_entry, entries)] for labels, entries in grid.rows + grid.foot]
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
     left = len(grid.corner)
     rule = [":" + "-" * (w + 1) if i < left else ":" + "-" * w + ":" for i, w in enumerate(widths)]
@@ -88,6 +90,8 @@ def latex_table(grid: Grid) -> str:
             body.append(r"\midrule")
         above = labels[0]
         body.append(_latex_row([*cells, *map(_latex_entry, entries)]))
+    body += [r"\midrule"] * bool(grid.foot)
+    body += [_latex_row([*map(_latex, labels), *map(_latex_entry, entries)]) for labels, entries in grid.foot]
     lines = [
         r"% \usepackage{booktabs, adjustbox}",
         rf"\begin{{{environment}}}",
@@ -115,18 +119,22 @@ def latex_table(grid: Grid) -> str:
 def csv_table(results: Results) -> str:
     """Return one line a cell of the table, numbers in full precision, empty where there is none.
 
-    Accuracies and their deviations are in per cent, seconds the mean of the trials; ``marks`` has the words "protocol"
-    and "commit", ``commit`` all that made the trials.
+    Accuracies, their deviations and differences are in per cent, seconds the mean of the trials; ``marks`` has the
+    words "protocol" and "commit", ``commit`` all that made the trials, ``transition_commit`` all that made their T.
+    ``deviation`` is over ``deviation_over``, ``epoch_deviation`` over the last ten epochs. ``paper_best`` is the best
+    of all the paper's numbers of the same data and noise, ``above_paper_best`` the mean less it.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for dataset, noise in results.rows:
+        paper_best, best_methods = results.paper_best((dataset, noise)) or (None, [])
         for method in results.methods:
             key = (dataset, noise, method)
             paper_mean, paper_deviation = results.experiment.paper.get(key, (None, None))
             line = {"dataset": dataset, "noise": noise, "method": method, "protocol": results.protocol, "trials": 0}
-            line |= {"paper_mean": paper_mean, "paper_deviation": paper_deviation}
+            line |= {"planned_trials": results.planned, "paper_mean": paper_mean, "paper_deviation": paper_deviation}
+            line |= {"paper_best": paper_best, "paper_best_method": "; ".join(best_methods)}
             result = results.cells.get(key)
             if result is not None:
                 errors = list(result.transition_errors.values())
@@ -137,9 +145,11 @@ def csv_table(results: Results) -> str:
                     "deviation": result.deviation,
                     "deviation_over": result.deviation_over,
                     "epoch_deviation": result.epoch_deviation,
+                    "above_paper_best": None if paper_best is None else result.mean - paper_best,
                     "transition_error": sum(errors) / len(errors) if errors else None,
                     "seconds": result.seconds,
                     "commit": "; ".join(sorted(set(result.commits))),
+                    "transition_commit": "; ".join(sorted(set(result.transition_commits))),
                     "marks": " ".join(result.marks),
                 }
             writer.writerow(line)
@@ -151,8 +161,8 @@ def _markdown(text: str) -> str:
 
 
 def _markdown_entry(entry: Entry) -> str:
-    ours = f"**{entry.ours}**" if entry.best else entry.ours
-    return " ".join(part for part in (ours, entry.paper, _markdown(entry.symbols)) if part)
+    ours, paper, symbols = map(_markdown, (entry.ours, entry.paper, entry.symbols))
+    return " ".join(part for part in (f"**{ours}**" if entry.best else ours, paper, symbols) if part)
 
 
 def _latex(text: str) -> str:
@@ -162,7 +172,7 @@ def _latex(text: str) -> str:
 def _latex_entry(entry: Entry) -> str:
     ours = rf"\textbf{{{_latex(entry.ours)}}}" if entry.best else _latex(entry.ours)
     symbols = rf"\textsuperscript{{{_latex(entry.symbols)}}}" if entry.symbols else ""
-    return f"{ours} {entry.paper}".rstrip() + symbols
+    return f"{ours} {_latex(entry.paper)}".rstrip() + symbols
 
 
 def _latex_row(cells: list[str]) -> str:
