@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from unflip.core import corrected_labels
+from unflip.core import corrected_labels, mixing_matrix
 from unflip.deep import (
     BackwardLoss,
     ForwardLoss,
@@ -50,6 +50,13 @@ def naive_mcldce(z, y, T, operator="exact", output="softmax"):
     return 1 + sum(v * v for v in h) - 2 * sum(a * b for a, b in zip(t, h, strict=True))
 
 
+def naive_metric(z, y, T, operator="exact"):
+    """The squared error in the metric W = M M', h'W h - 2 <W t, h> + 1, entry by entry."""
+    h, t, M = softmax(z), corrected_labels(T, PRIOR, operator)[y], mixing_matrix(T, PRIOR, operator)
+    W = [[sum(M[i, k] * M[j, k] for k in range(C)) for j in range(C)] for i in range(C)]
+    return 1 + sum(W[i][j] * (h[i] * h[j] - 2 * t[i] * h[j]) for i in range(C) for j in range(C))
+
+
 def naive_gce(z, y, q=0.7):
     return (1 - softmax(z)[y] ** q) / q
 
@@ -79,6 +86,11 @@ def naive_mae(z, y):
 LOSSES = {
     "mcldce": (MCLDCELoss(PAIR, prior=PRIOR), lambda z, y: naive_mcldce(z, y, PAIR)),
     "mcldce raw": (MCLDCELoss(PAIR, output="raw", prior=PRIOR), lambda z, y: naive_mcldce(z, y, PAIR, output="raw")),
+    "mcldce noisy metric": (MCLDCELoss(PAIR, metric="noisy"), lambda z, y: naive_metric(z, y, PAIR)),
+    "mcldce published noisy metric": (
+        MCLDCELoss(PAIR, "published", metric="noisy", prior=PRIOR),
+        lambda z, y: naive_metric(z, y, PAIR, "published"),
+    ),
     "mcldce published": (
         MCLDCELoss(PAIR, "published", prior=PRIOR),
         lambda z, y: naive_mcldce(z, y, PAIR, "published"),
@@ -135,6 +147,44 @@ def test_mcldce_exact_is_the_backward_corrected_squared_loss(T, batch):
     torch.testing.assert_close(MCLDCELoss(T, reduction="none")(logits, y), torch.stack(expected))
 
 
+def test_for_symmetric_noise_both_metrics_are_one_loss(batch):
+    logits, y = batch
+    T = symmetric(C, 0.5)
+    clean, noisy = (MCLDCELoss(T, metric=metric, reduction="none")(logits, y) for metric in ("clean", "noisy"))
+    scale = (T[0, 0] - T[0, 1]) ** 2  # M M' = scale I + b J, and J is constant on probabilities
+    torch.testing.assert_close(noisy - scale * clean, (noisy - scale * clean)[0].expand(12))
+
+
+@pytest.mark.parametrize("metric", ["clean", "noisy"])
+@pytest.mark.parametrize("T", TRANSITIONS.values(), ids=TRANSITIONS)
+def test_the_clean_posterior_is_the_minimum_in_both_metrics(T, metric, batch):
+    posterior = torch.tensor([[0.6, 0.25, 0.1, 0.05]])
+    noisy_posterior = (posterior @ torch.tensor(T))[0]
+    loss = MCLDCELoss(T, metric=metric)
+
+    def risk(logits):
+        return sum(p * loss(logits, torch.tensor([k])) for k, p in enumerate(noisy_posterior))
+
+    at = posterior.log().requires_grad_()
+    (gradient,) = torch.autograd.grad(risk(at), at)
+    torch.testing.assert_close(gradient, torch.zeros_like(gradient))
+    assert all(risk(row[None]) > risk(at) for row in batch[0])
+
+
+def test_the_noisy_metric_does_not_amplify_the_labels(batch):
+    """What the choice of the label moves, per unit of what the outputs move: T^-1 against nothing."""
+    logits = batch[0][:1]
+    h = logits.softmax(1)
+    spread = {}
+    for metric in ("clean", "noisy"):
+        losses = [MCLDCELoss(PAIR, metric=metric)(logits, torch.tensor([k])) for k in range(C)]
+        spread[metric] = torch.stack(losses).var().item()
+    labels = {"clean": h @ torch.tensor(np.linalg.inv(PAIR).T), "noisy": h @ torch.tensor(PAIR)}
+    for metric, values in labels.items():
+        assert spread[metric] == pytest.approx(4 * values.var().item())
+    assert spread["noisy"] < spread["clean"]
+
+
 def test_T_identity_gives_the_uncorrected_losses(batch):
     logits, y = batch
     I = np.eye(C)
@@ -144,6 +194,7 @@ def test_T_identity_gives_the_uncorrected_losses(batch):
     for operator in ("exact", "published"):
         squared = (logits.softmax(1) - one_hot).square().sum(1).mean()
         torch.testing.assert_close(MCLDCELoss(I, operator=operator)(logits, y), squared)
+        torch.testing.assert_close(MCLDCELoss(I, operator=operator, metric="noisy")(logits, y), squared)
         squared = (logits - one_hot).square().sum(1).mean()
         torch.testing.assert_close(MCLDCELoss(I, operator=operator, output="raw")(logits, y), squared)
 
@@ -223,7 +274,9 @@ def test_forward_does_not_underflow():
     assert logits.grad.tolist() == [[1.0, -1.0]]
 
 
-@pytest.mark.parametrize("loss", [MCLDCELoss(PAIR), ForwardLoss(PAIR), BackwardLoss(PAIR)])
+@pytest.mark.parametrize(
+    "loss", [MCLDCELoss(PAIR), MCLDCELoss(PAIR, metric="noisy"), ForwardLoss(PAIR), BackwardLoss(PAIR)]
+)
 def test_buffers_follow_the_module(loss):
     assert not list(loss.parameters())
     for dtype in (torch.float64, torch.float32):
@@ -235,7 +288,7 @@ def test_buffers_follow_the_module(loss):
 
 def test_repr_names_the_settings():
     assert repr(MCLDCELoss(PAIR, reduction="sum")) == (
-        "MCLDCELoss(n_classes=4, operator='exact', output='softmax', reduction='sum')"
+        "MCLDCELoss(n_classes=4, operator='exact', output='softmax', metric='clean', reduction='sum')"
     )
     assert repr(TruncatedGCELoss()) == "TruncatedGCELoss(q=0.7, k=0.5)"
     assert repr(GCELoss()) == "GCELoss(q=0.7)"
@@ -251,6 +304,7 @@ def test_repr_names_the_settings():
         (lambda: TruncatedGCELoss(k=1), "k must be a probability"),
         (lambda: MCLDCELoss(PAIR, operator="paper"), "operator must be 'exact'"),
         (lambda: MCLDCELoss(PAIR, output="sigmoid"), "output must be 'softmax' or 'raw'"),
+        (lambda: MCLDCELoss(PAIR, metric="T"), "metric must be 'clean'"),
         (lambda: MCLDCELoss([[0.5, 0.5], [0.5, 0.5]]), "transition is singular"),
         (lambda: BackwardLoss([[0.5, 0.5], [0.5, 0.5]]), "transition is singular"),
         (lambda: ForwardLoss([[0.7, 0.2], [0.3, 0.8]]), "column-stochastic"),

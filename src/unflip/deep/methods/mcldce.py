@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unflip.core.centroid import Operator
-from unflip.deep.losses import MCLDCELoss, Output
+from unflip.deep.losses import MCLDCELoss, Metric, Output
 from unflip.deep.methods._base import Method, required_transition, weighted_mean
 from unflip.deep.networks import NetworkFactory
 
@@ -15,7 +15,9 @@ class MCLDCE(Method):
 
     ::
 
-        loss = mean of 1 + |h|^2 - 2 <t, h>,    t = row y of M^+,    h = softmax(logits) or the raw logits
+        metric="clean"    loss = mean of 1 + |h|^2 - 2 <t, h>,    t = row y of M^+
+        metric="noisy"    loss = mean of |M'h - e_y|^2
+        h = softmax(logits) or the raw logits
 
     Parameters
     ----------
@@ -30,6 +32,9 @@ class MCLDCE(Method):
     output : {"softmax", "raw"}, default="softmax"
         What h is. Raw outputs are estimates of the probabilities themselves; ``predict`` then returns the logarithm of
         the nearest probabilities.
+    metric : {"clean", "noisy"}, default="clean"
+        Where the error is squared: |h - t|^2, as in the paper, or |M'(h - t)|^2, which inverts nothing and so does not
+        amplify one-sided noise.
 
     See Also
     --------
@@ -48,10 +53,11 @@ class MCLDCE(Method):
         *,
         operator: Operator = "exact",
         output: Output = "softmax",
+        metric: Metric = "clean",
     ) -> None:
         super().__init__(network_factory, n_classes, transition, prior)
         T = required_transition(self, transition, invertible=operator == "exact")
-        self.loss = MCLDCELoss(T, operator, output, prior=prior, reduction="none")
+        self.loss = MCLDCELoss(T, operator, output, metric, prior=prior, reduction="none")
 
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
         return weighted_mean(self.loss(self.logits(x), y), weight)
