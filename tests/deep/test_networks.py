@@ -134,3 +134,12 @@ class TestMakeNetwork:
     def test_bad_arguments(self, arguments, options, message):
         with pytest.raises(ValueError, match=message):
             make_network(*arguments, **options)
+
+
+def test_cnn6_gives_the_same_whatever_the_layout_of_its_input():
+    network = CNN6(3, 10, width=0.125).eval()
+    x = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    layers = torch.nn.Sequential(*network)  # without the change of layout
+    expected = layers(x)
+    for given in (x, x.contiguous(memory_format=torch.channels_last), x.transpose(2, 3).contiguous().transpose(2, 3)):
+        torch.testing.assert_close(network(given), expected)

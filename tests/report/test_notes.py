@@ -150,12 +150,22 @@ def test_a_transition_matrix_of_another_commit_in_the_notes(experiment, make):
         ]
 
 
-@pytest.mark.parametrize("epochs", [2, 10, 19, 20])
-def test_a_run_that_its_last_ten_epochs_are_the_most_of(experiment, make, epochs):
-    records = [make(*KEY, epochs * [0.9]), make("mnist", "sym 20", "ridge", [0.8])]
+@pytest.mark.parametrize(
+    ("epochs", "meant"),
+    [
+        ([2], "last half of runs of 2 epochs"),
+        ([19], "last half of runs of 19 epochs"),
+        ([20], "last ten epochs"),
+        ([6, 40], "last ten epochs (last half of runs of 6 epochs)"),
+    ],
+)
+def test_the_notes_say_which_epochs_count(experiment, make, epochs, meant):
+    names = ("gce", "forward")
+    records = [make("mnist", "sym 20", name, n * [0.9]) for name, n in zip(names, epochs, strict=False)]
+    records.append(make("mnist", "sym 20", "ridge", [0.8]))
     notes = accuracy_grid(gather(experiment, records, "short")).notes
-    told = f"Runs of {epochs} epochs: the mean covers more than half of the run."
-    assert [note for note in notes if note.startswith("Runs")] == ([told] if epochs < 20 else [])
+    assert any(note.startswith(f"Ours: the mean of the {meant}, ") for note in notes)
+    assert any(note.startswith(f"± c: over the {meant}, ") for note in notes)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from unflip.report.commits import made_by
 from unflip.report.results import gather
 
 KEY = ("mnist", "sym 20", "gce")
-RISING = [0.1, 0.2] + 5 * [0.90] + 5 * [0.92]  # the last ten epochs: mean 91, deviation 1
-STEADY = [0.1, 0.2] + 10 * [0.93]
+RISING = 12 * [0.1] + 5 * [0.90] + 5 * [0.92]  # the last ten epochs: mean 91, deviation 1
+STEADY = 12 * [0.2] + 10 * [0.93]
 
 
 def marks(experiment, records, **options):
@@ -20,7 +20,7 @@ def marks(experiment, records, **options):
 def test_mean_and_deviation_over_trials(experiment, make):
     records = [make(*KEY, RISING, seed=0), make(*KEY, STEADY, seed=1)]
     result = gather(experiment, records, "short").cells[KEY]
-    assert (result.trials, result.epochs, result.deviation_over) == (2, 12, "trials")
+    assert (result.trials, result.epochs, result.deviation_over) == (2, 22, "trials")
     assert math.isclose(result.mean, 92)
     assert math.isclose(result.deviation, 1)  # of 91 and 93, n in the denominator
     assert math.isclose(result.epoch_deviation, 0.5)  # of 1 and 0
@@ -34,10 +34,13 @@ def test_one_trial_deviates_over_its_epochs(experiment, make):
     assert math.isclose(result.deviation, 1)
 
 
-def test_fewer_epochs_than_ten(experiment, make):
-    result = gather(experiment, [make(*KEY, [0.5, 0.7])], "short").cells[KEY]
-    assert math.isclose(result.mean, 60)
-    assert math.isclose(result.deviation, 10)
+@pytest.mark.parametrize(("epochs", "last"), [(1, 1), (2, 1), (3, 1), (6, 3), (19, 9), (20, 10), (40, 10)])
+def test_of_a_short_run_its_second_half_counts(experiment, make, epochs, last):
+    curve = np.where(np.arange(epochs) < epochs - last, 0.1, 0.7)
+    curve[-1] = 0.8
+    result = gather(experiment, [make(*KEY, curve)], "short").cells[KEY]
+    assert result.last.shape == (1, last)
+    assert math.isclose(result.mean, 70 + 10 / last)
 
 
 @pytest.mark.parametrize("accuracy", [[0.875], 0.875])
@@ -192,5 +195,5 @@ def test_a_cell_has_one_record_a_seed(experiment, make):
 
 
 def test_trials_have_as_many_epochs(experiment, make):
-    with pytest.raises(ValueError, match=r"different numbers of epochs: \[2, 12\]"):
+    with pytest.raises(ValueError, match=r"different numbers of epochs: \[2, 22\]"):
         gather(experiment, [make(*KEY, STEADY), make(*KEY, [0.1, 0.2], seed=1)], "short")

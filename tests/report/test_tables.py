@@ -78,10 +78,10 @@ def test_markdown_notes(experiment, records):
     assert notes == [
         "Per cent: ours ± standard deviation (the paper's number ± the deviation that it prints). Bold: the best of "
         "ours with the same data and noise. –: no record.",
-        r"Ours: the mean of the last ten epochs, mean over the protocol's 3 trials (\[n/3\]: over n of them).",
-        "± b / c: b over trials, c over the last ten epochs (its mean over trials). ± c: over the last ten "
-        "epochs, of one trial. All with n in the denominator.",
-        "Runs of 12 epochs: the mean covers more than half of the run.",
+        r"Ours: the mean of the last half of runs of 12 epochs, mean over the protocol's 3 trials (\[n/3\]: over n of "
+        "them).",
+        "± b / c: b over trials, c over the last half of runs of 12 epochs (its mean over trials). ± c: over the last "
+        "half of runs of 12 epochs, of one trial. All with n in the denominator.",
         "Paper's best: the highest of all its numbers with the same data and noise, and the method that it is of "
         "(–: it has none). Ours − paper's best: the best of our methods (bold) less that.",
         f"‡ Made, or its T made, by another commit or by changed sources: {OTHER[:12]} (1 trial).",

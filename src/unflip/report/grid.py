@@ -161,7 +161,7 @@ def _accuracy_notes(results: Results, compared: bool) -> list[str]:
     if len(found) < len(results.rows) * len(results.methods):
         legend += f" {DASH}: no record."
     number = f"{say.of_epochs(found)}, {say.how_many([result.trials for result in found], results.planned)}"
-    notes = [legend, f"Ours: {number}.", *say.deviations(found), *say.few_epochs(found)]
+    notes = [legend, f"Ours: {number}.", *say.deviations(found)]
     if compared:
         known = all(results.paper_best(row) for row in results.rows)
         notes.append(

@@ -50,11 +50,12 @@ def how_many(counts: Iterable[int], planned: int) -> str:
     return "one trial" if first == 1 else f"mean over {first} trials"
 
 
-def deviations(found: Iterable[Result]) -> list[str]:
+def deviations(found: Collection[Result]) -> list[str]:
     """Return what the standard deviations are over."""
+    last = _last({result.epochs for result in found})
     over = {
-        (True, True): "± b / c: b over trials, c over the last ten epochs (its mean over trials).",
-        (False, True): "± c: over the last ten epochs, of one trial.",
+        (True, True): f"± b / c: b over trials, c over the {last} (its mean over trials).",
+        (False, True): f"± c: over the {last}, of one trial.",
         (True, False): "± b: over trials, of a method without epochs.",
     }
     kinds = {(result.trials > 1, result.epochs > 1) for result in found}
@@ -65,15 +66,7 @@ def deviations(found: Iterable[Result]) -> list[str]:
 def of_epochs(found: Iterable[Result]) -> str:
     """Return which number of a run is meant."""
     lengths = {result.epochs for result in found} - {1}
-    if not lengths:
-        return "the accuracy"
-    return "the mean of the last ten epochs" + (" (of all, where there are fewer)" if min(lengths) < LAST else "")
-
-
-def few_epochs(found: Iterable[Result]) -> list[str]:
-    """Return a note on runs that are so short that their last ten epochs are not their end alone."""
-    short = sorted({result.epochs for result in found if 1 < result.epochs < 2 * LAST})
-    return [f"Runs of {' and '.join(map(str, short))} epochs: the mean covers more than half of the run."] * bool(short)
+    return f"the mean of the {_last(lengths)}" if lengths else "the accuracy"
 
 
 def mark_notes(results: Results, found: Collection[Result]) -> list[str]:
@@ -105,6 +98,15 @@ def two_networks(results: Results) -> list[str]:
     compared = any((*row, method) in results.experiment.paper for row in results.rows for method in methods)
     note = f"{names}: two networks, scored here together, by the mean of their probabilities"
     return [note + ("; the paper's numbers may be scored otherwise." if compared else ".")]
+
+
+def _last(lengths: Collection[int]) -> str:
+    """The epochs that make the number of runs of these lengths; one epoch is a method without any."""
+    short = sorted(length for length in lengths if 1 < length < 2 * LAST)
+    halves = f"last half of runs of {' and '.join(map(str, short))} epochs"
+    if not short:
+        return "last ten epochs"
+    return halves if set(short) == set(lengths) - {1} else f"last ten epochs ({halves})"
 
 
 def _holds(found: Collection[Result]) -> str:

@@ -12,7 +12,7 @@ from unflip.bench.cells import noise_label, noise_of
 from unflip.bench.experiment import Experiment, Figure
 from unflip.report.commits import UNKNOWN, made_by, reference_of
 
-LAST = 10  # epochs that make the number of a run
+LAST = 10  # epochs that make the number of a run; of a run shorter than twice that, its second half
 PAPER = "paper"  # the name of the protocol that is the paper's
 
 Record = Mapping[str, Any]
@@ -58,10 +58,15 @@ class Result:
     def epochs(self) -> int:
         return self.curves.shape[1]
 
+    @property
+    def last(self) -> FloatArray:
+        """The curves' last ten epochs, or second half where that is shorter; shape (trials, at most 10)."""
+        return self.curves[:, -max(1, min(LAST, self.epochs // 2)) :]
+
     @cached_property
     def mean(self) -> float:
-        """Mean over trials of the mean of the last ten epochs."""
-        return float(self.curves[:, -LAST:].mean(axis=1).mean())
+        """Mean over trials of the mean of the last epochs."""
+        return float(self.last.mean(axis=1).mean())
 
     @property
     def deviation_over(self) -> str | None:
@@ -70,19 +75,19 @@ class Result:
 
     @cached_property
     def deviation(self) -> float | None:
-        """Standard deviation over trials of the mean of the last ten epochs; of one trial, that of its epochs."""
+        """Standard deviation over trials of the mean of the last epochs; of one trial, that of its epochs."""
         if self.deviation_over == "trials":
-            return float(self.curves[:, -LAST:].mean(axis=1).std())
+            return float(self.last.mean(axis=1).std())
         return self.epoch_deviation
 
     @cached_property
     def epoch_deviation(self) -> float | None:
-        """Standard deviation over the last ten epochs, its mean over trials."""
-        return float(self.curves[:, -LAST:].std(axis=1).mean()) if self.epochs > 1 else None
+        """Standard deviation over the last epochs, its mean over trials."""
+        return float(self.last.std(axis=1).mean()) if self.epochs > 1 else None
 
     @property
     def deviations(self) -> list[float]:
-        """Those that there are: over trials, then over the last ten epochs."""
+        """Those that there are: over trials, then over the last epochs."""
         found = (self.deviation if self.trials > 1 else None, self.epoch_deviation)
         return [deviation for deviation in found if deviation is not None]
 

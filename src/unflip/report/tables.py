@@ -121,7 +121,7 @@ def csv_table(results: Results) -> str:
 
     Accuracies, their deviations and differences are in per cent, seconds the mean of the trials; ``marks`` has the
     words "protocol" and "commit", ``commit`` all that made the trials, ``transition_commit`` all that made their T.
-    ``deviation`` is over ``deviation_over``, ``epoch_deviation`` over the last ten epochs. ``paper_best`` is the best
+    ``deviation`` is over ``deviation_over``, ``epoch_deviation`` over the last epochs. ``paper_best`` is the best
     of all the paper's numbers of the same data and noise, ``above_paper_best`` the mean less it.
     """
     text = io.StringIO()
