@@ -189,6 +189,16 @@ def test_no_file_but_a_folder_or_bytes(tmp_path):
         read_experiment(tmp_path / "latin.toml")
 
 
+def test_a_protocol_can_choose_the_transition(experiment_file):
+    own = read_experiment(experiment_file()).cells()
+    cells = read_experiment(experiment_file(("seeds = [0]", 'seeds = [0]\ntransition = "true"'))).cells()
+    assert any(cell.transition for cell in own)
+    for before, now in zip(own, cells, strict=True):
+        assert now.transition == (before.transition and {"kind": "true"})
+    with pytest.raises(ValueError, match=r"\[protocols.paper\] transition: there is no 'truth'; there are true"):
+        read_experiment(experiment_file(("seeds = [0]", 'seeds = [0]\ntransition = "truth"')))
+
+
 def test_a_subset_has_one_owner(experiment_file):
     path = experiment_file(
         ("seeds = [0]", "seeds = [0]\nsubset = 500"), ('title = "Digits"', 'title = "D"\nsubset = 400')
@@ -240,4 +250,4 @@ def test_the_main_table_is_the_paper_s():
     assert by_name["paper"] == {"epochs": 200, "decay_from": 80, "batch_size": 128, "lr": 1e-3}
     assert by_name["short"] == {"epochs": 40, "decay_from": 16, "batch_size": 128, "lr": 1e-3}
     assert len(experiment.protocols["paper"].seeds) == 5
-    assert len(experiment.cells()) == 16 * 10 * 5
+    assert len(experiment.cells()) == 16 * 11 * 5

@@ -46,6 +46,7 @@ class Protocol:
     network: Table
     subset: int | None
     note: str
+    transition: str | None = None  # instead of the data sets' own estimator of T
 
 
 @dataclass(frozen=True)
@@ -157,17 +158,17 @@ class Experiment:
             noise=noise_of(noise),
             method=method,
             settings=settings,
-            transition=self._transition(entry.transition, data, network),
+            transition=self._transition(entry.transition, plan.transition or data.transition, network),
             network=network if entry.deep else None,
             subset=None if rows is None else {"rows": rows},
             protocol={"name": protocol} | (plan.training if entry.deep else {}),
             seed=seed,
         )
 
-    def _transition(self, name: str | None, data: DatasetEntry, network: Table | None) -> Table | None:
+    def _transition(self, name: str | None, estimator: str | None, network: Table | None) -> Table | None:
         if name is None:
             return None
-        chosen = self.transitions[str(data.transition) if name == "estimated" else name]
+        chosen = self.transitions[str(estimator) if name == "estimated" else name]
         return {"network": network, **chosen} if chosen["kind"] in WITH_NETWORKS else dict(chosen)
 
 

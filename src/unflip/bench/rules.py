@@ -60,7 +60,10 @@ FILE: dict[str, Rule] = {
 }
 DATASET = {"title": TEXT, "network": TABLE, "transition": TEXT, "subset": whole(1), "noise_rate": SHARE}
 TRAINING = {"epochs": whole(1), "decay_from": whole(0), "batch_size": whole(1), "lr": POSITIVE}
-PROTOCOL = {"seeds": SEEDS, **TRAINING, "datasets": NAMES, "network": TABLE, "subset": whole(1), "note": TEXT}
+PROTOCOL = {
+    **{"seeds": SEEDS, **TRAINING, "datasets": NAMES},
+    **{"network": TABLE, "transition": TEXT, "subset": whole(1), "note": TEXT},
+}
 METHOD = {"title": TEXT, "kind": TEXT, "note": TEXT, "transition": TEXT, "when": TABLES, "dropout": SHARE, "ema": SHARE}
 CASE = {"dataset": NAMES, "noise": NAMES, "protocol": NAMES, "dropout": SHARE, "ema": SHARE}
 TRANSITION = {"kind": TEXT, "network": TABLE}

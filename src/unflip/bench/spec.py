@@ -1,7 +1,7 @@
 """An experiment as data: a TOML file of the grid, the protocols, the methods' settings and the paper's printed numbers.
 
 Each setting has one owner. The protocol says how long and how fast is trained (epochs, decay_from, batch_size, lr), on
-which seeds, and perhaps on which part of the data; the data set says which network learns it and how its T is
+which seeds, and perhaps on which part of the data and with which T; the data set says which network learns it and how its T is
 estimated; the method owns the rest. ``[[methods.NAME.when]]`` gives it other settings for some data sets, noises or
 protocols.
 """
@@ -64,7 +64,7 @@ def _experiment(table: Table) -> Experiment:
         if "network" in chosen:
             check_network(chosen["network"], f"{place} network")
     datasets = {name: _dataset(name, entry, transitions) for name, entry in table["datasets"].items()}
-    protocols = {name: _protocol(name, entry, datasets) for name, entry in table["protocols"].items()}
+    protocols = {name: _protocol(name, entry, datasets, transitions) for name, entry in table["protocols"].items()}
     names = {"dataset": list(datasets), "noise": list(noises), "protocol": list(protocols)}
     methods = {name: _method(name, entry, names, transitions) for name, entry in table["methods"].items()}
     experiment = Experiment(
@@ -97,9 +97,11 @@ def _dataset(name: str, entry: Table, transitions: Table) -> DatasetEntry:
     return DatasetEntry(**entry)
 
 
-def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry]) -> Protocol:
+def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], transitions: Table) -> Protocol:
     place = f"[protocols.{name}]"
     check_table(entry, place, rules.PROTOCOL, ["seeds"])
+    if "transition" in entry:
+        one_of(entry["transition"], transitions, f"{place} transition")
     chosen = tuple(one_of(dataset, datasets, f"{place} datasets") for dataset in entry.get("datasets", datasets))
     for dataset in chosen:
         if "subset" in entry and datasets[dataset].subset is not None:
@@ -111,6 +113,7 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry]) -> 
         network=entry.get("network", {}),
         subset=entry.get("subset"),
         note=entry.get("note", ""),
+        transition=entry.get("transition"),
     )
 
 

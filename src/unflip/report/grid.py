@@ -104,8 +104,8 @@ def transition_grid(results: Results) -> Grid | None:
     shared: dict[str, list[str]] = {}
     for method in results.methods:
         name = experiment.methods[method].transition
-        known = any(cells[*row, method].transition_errors for row in results.rows if (*row, method) in cells)
-        if known and (name is None or experiment.transitions.get(name, {}).get("kind") != "true"):
+        here = [cells[*row, method] for row in results.rows if (*row, method) in cells]
+        if any(result.transition_errors and result.transition_kind != "true" for result in here):
             shared.setdefault(f"own {method}" if name is None else f"given {name}", []).append(method)
     if not shared:
         return None
