@@ -1,9 +1,9 @@
 """An experiment as data: a TOML file of the grid, the protocols, the methods' settings and the paper's printed numbers.
 
 Each setting has one owner. The protocol says how long and how fast is trained (epochs, decay_from, batch_size, lr), on
-which seeds, and perhaps on which part of the data and with which T; the data set says which network learns it and how its T is
-estimated; the method owns the rest. ``[[methods.NAME.when]]`` gives it other settings for some data sets, noises or
-protocols.
+which seeds, and perhaps on which part of the data and with which T; the data set says which network learns it and how
+its T is estimated; the method owns the rest. ``[[methods.NAME.when]]`` gives it other settings for some data sets,
+noises or protocols.
 """
 
 import tomllib
