@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, data: str, noise: str, variant: str) -> dic
     network = make_network("mlp", (784,), 10, dropout=settings["dropout"])
     with torch.random.fork_rng([]):
         torch.manual_seed(options.seed)
-        method = make_method("mcldce", network, 10, T, prior, operator=settings["operator"])
+        method = make_method("mcldce", network, 10, T, prior, operator=settings["operator"], metric="clean")
     trainer = Trainer(method, epochs=40, decay_from=16, ema=settings["ema"], seed=options.seed, progress=False)
     held_out = np.arange(len(noisy)) < settings.get("held_out", 0) * len(noisy)  # the images come in random order
 

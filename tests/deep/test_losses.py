@@ -84,8 +84,11 @@ def naive_mae(z, y):
 
 
 LOSSES = {
-    "mcldce": (MCLDCELoss(PAIR, prior=PRIOR), lambda z, y: naive_mcldce(z, y, PAIR)),
-    "mcldce raw": (MCLDCELoss(PAIR, output="raw", prior=PRIOR), lambda z, y: naive_mcldce(z, y, PAIR, output="raw")),
+    "mcldce": (MCLDCELoss(PAIR, metric="clean", prior=PRIOR), lambda z, y: naive_mcldce(z, y, PAIR)),
+    "mcldce raw": (
+        MCLDCELoss(PAIR, output="raw", metric="clean", prior=PRIOR),
+        lambda z, y: naive_mcldce(z, y, PAIR, output="raw"),
+    ),
     "mcldce noisy metric": (MCLDCELoss(PAIR, metric="noisy"), lambda z, y: naive_metric(z, y, PAIR)),
     "mcldce published noisy metric": (
         MCLDCELoss(PAIR, "published", metric="noisy", prior=PRIOR),
@@ -144,7 +147,14 @@ def test_mcldce_exact_is_the_backward_corrected_squared_loss(T, batch):
     logits, y = batch
     h, inverse = logits.softmax(1), np.linalg.inv(T)
     expected = [sum(inverse[k, j] * (h[i] - torch.eye(C)[j]).square().sum() for j in range(C)) for i, k in enumerate(y)]
-    torch.testing.assert_close(MCLDCELoss(T, reduction="none")(logits, y), torch.stack(expected))
+    torch.testing.assert_close(MCLDCELoss(T, metric="clean", reduction="none")(logits, y), torch.stack(expected))
+
+
+@pytest.mark.parametrize(("operator", "metric"), [("exact", "noisy"), ("published", "clean")])
+def test_each_operator_has_its_own_metric(operator, metric, batch):
+    default = MCLDCELoss(PAIR, operator)
+    assert default.metric == metric
+    torch.testing.assert_close(default(*batch), MCLDCELoss(PAIR, operator, metric=metric)(*batch))
 
 
 def test_for_symmetric_noise_both_metrics_are_one_loss(batch):
@@ -234,10 +244,11 @@ def test_mcldce_and_backward_are_unbiased_over_the_noise(T, clean, batch):
     h, e = logits.softmax(1)[0], torch.eye(C)[clean]
     clean_losses = {MCLDCELoss: (h - e).square().sum(), BackwardLoss: -h[clean].log()}
     for kind, expected in clean_losses.items():
-        losses = kind(T, reduction="none")(logits.expand(len(drawn), C), drawn)
+        options = {"metric": "clean"} if kind is MCLDCELoss else {}
+        losses = kind(T, reduction="none", **options)(logits.expand(len(drawn), C), drawn)
         error = losses.std() / math.sqrt(len(drawn))
         assert abs(losses.mean() - expected) < 4 * error
-        exact = sum(T[clean, k] * kind(T)(logits, torch.tensor([k])) for k in range(C))
+        exact = sum(T[clean, k] * kind(T, **options)(logits, torch.tensor([k])) for k in range(C))
         torch.testing.assert_close(exact, expected)
 
 
@@ -252,7 +263,7 @@ def test_the_published_operator_is_biased(batch):
 def test_mcldce_is_bounded_below():
     t = torch.tensor(corrected_labels(PAIR))
     bound = 1 - t.square().sum(1).max()
-    loss = MCLDCELoss(PAIR, output="raw", reduction="none")(t, torch.arange(C))
+    loss = MCLDCELoss(PAIR, output="raw", metric="clean", reduction="none")(t, torch.arange(C))
     torch.testing.assert_close(loss.min(), bound)
 
 
@@ -275,7 +286,7 @@ def test_forward_does_not_underflow():
 
 
 @pytest.mark.parametrize(
-    "loss", [MCLDCELoss(PAIR), MCLDCELoss(PAIR, metric="noisy"), ForwardLoss(PAIR), BackwardLoss(PAIR)]
+    "loss", [MCLDCELoss(PAIR), MCLDCELoss(PAIR, metric="clean"), ForwardLoss(PAIR), BackwardLoss(PAIR)]
 )
 def test_buffers_follow_the_module(loss):
     assert not list(loss.parameters())
@@ -288,7 +299,7 @@ def test_buffers_follow_the_module(loss):
 
 def test_repr_names_the_settings():
     assert repr(MCLDCELoss(PAIR, reduction="sum")) == (
-        "MCLDCELoss(n_classes=4, operator='exact', output='softmax', metric='clean', reduction='sum')"
+        "MCLDCELoss(n_classes=4, operator='exact', output='softmax', metric='noisy', reduction='sum')"
     )
     assert repr(TruncatedGCELoss()) == "TruncatedGCELoss(q=0.7, k=0.5)"
     assert repr(GCELoss()) == "GCELoss(q=0.7)"
@@ -304,7 +315,7 @@ def test_repr_names_the_settings():
         (lambda: TruncatedGCELoss(k=1), "k must be a probability"),
         (lambda: MCLDCELoss(PAIR, operator="paper"), "operator must be 'exact'"),
         (lambda: MCLDCELoss(PAIR, output="sigmoid"), "output must be 'softmax' or 'raw'"),
-        (lambda: MCLDCELoss(PAIR, metric="T"), "metric must be 'clean'"),
+        (lambda: MCLDCELoss(PAIR, metric="T"), "metric must be 'noisy'"),
         (lambda: MCLDCELoss([[0.5, 0.5], [0.5, 0.5]]), "transition is singular"),
         (lambda: BackwardLoss([[0.5, 0.5], [0.5, 0.5]]), "transition is singular"),
         (lambda: ForwardLoss([[0.7, 0.2], [0.3, 0.8]]), "column-stochastic"),

@@ -340,7 +340,7 @@ T = symmetric(3, 0.2)
 @pytest.mark.parametrize(
     ("name", "first", "then", "message"),
     [
-        ("mcldce", {"transition": T}, {"transition": symmetric(3, 0.3)}, "checksum of method.loss.rows="),
+        ("mcldce", {"transition": T}, {"transition": symmetric(3, 0.3)}, "checksum of method.loss.mixing="),
         ("forward", {"transition": T}, {"transition": symmetric(3, 0.3)}, "checksum of method.loss.log_columns="),
         ("mcldce", {"transition": T}, {"transition": T, "operator": "published"}, "method.loss.operator='exact'"),
         ("gce", {"q": 0.7}, {"q": 0.5}, "method.loss.q=0.7"),

@@ -65,11 +65,11 @@ class MCLDCELoss(NoisyLabelLoss):
 
     ::
 
-        metric="clean"    loss = 1 + |h|^2  - 2 <t, h>        t = row y of M^+
         metric="noisy"    loss = 1 + |M'h|^2 - 2 <e_y, M'h>   = |M'h - e_y|^2
+        metric="clean"    loss = 1 + |h|^2  - 2 <t, h>        t = row y of M^+
         h = softmax(logits) or the raw logits
 
-    Only the second part reads the label. With M = T the mean over the noise of the first form is the squared loss
+    Only the last part reads the label. With M = T the mean over the noise of the second form is the squared loss
     |h - e_clean|^2 of the clean label, and it equals the backward correction of the squared loss,
     sum_j (T^-1)[y, j] |h - e_j|^2.
 
@@ -82,8 +82,9 @@ class MCLDCELoss(NoisyLabelLoss):
     output : {"softmax", "raw"}, default="softmax"
         What h is. The paper derives the loss for raw linear scores and does not say which its networks used. Raw scores
         can interpolate the corrected labels, so that a large network memorises the noise; the softmax is bounded.
-    metric : {"clean", "noisy"}, default="clean"
-        In which space the error of h is squared: |h - t|^2, the paper's, or |M'(h - t)|^2. See Notes.
+    metric : {"noisy", "clean"} or None, default=None
+        In which space the error of h is squared: |M'(h - t)|^2, or |h - t|^2 as in the paper. None is "noisy" for the
+        exact operator and "clean" for the published one. See Notes.
     prior : array-like of shape (n_classes,), default=None
         The clean class prior; only the published operator reads it. None is the uniform one.
     reduction : {"mean", "sum", "none"}, default="mean"
@@ -101,9 +102,10 @@ class MCLDCELoss(NoisyLabelLoss):
 
     Examples
     --------
-    >>> loss = MCLDCELoss([[0.8, 0.2], [0.2, 0.8]])
-    >>> round(loss(torch.tensor([[4.0, 0.0]]), torch.tensor([0])).item(), 3)
-    -0.642
+    >>> logits, y = torch.tensor([[4.0, 0.0]]), torch.tensor([0])
+    >>> T = [[0.8, 0.2], [0.2, 0.8]]
+    >>> round(MCLDCELoss(T)(logits, y).item(), 3), round(MCLDCELoss(T, metric="clean")(logits, y).item(), 3)
+    (0.089, -0.642)
     """
 
     mixing: Tensor | None  # M of the noisy metric, (c, c)
@@ -114,7 +116,7 @@ class MCLDCELoss(NoisyLabelLoss):
         transition: ArrayLike,
         operator: Operator = "exact",
         output: Output = "softmax",
-        metric: Metric = "clean",
+        metric: Metric | None = None,
         *,
         prior: ArrayLike | None = None,
         reduction: Reduction = "mean",
@@ -123,12 +125,12 @@ class MCLDCELoss(NoisyLabelLoss):
         super().__init__(reduction, len(M))
         if output not in ("softmax", "raw"):
             raise ValueError(f"output must be 'softmax' or 'raw' (the logits themselves); got {output!r}")
-        if metric not in ("clean", "noisy"):
-            raise ValueError(f"metric must be 'clean', |h - t|^2, or 'noisy', |M'(h - t)|^2; got {metric!r}")
+        if metric not in ("noisy", "clean", None):
+            raise ValueError(f"metric must be 'noisy', |M'(h - t)|^2, 'clean', |h - t|^2, or None; got {metric!r}")
         self.operator = operator
         self.output = output
-        self.metric = metric
-        noisy = metric == "noisy"
+        self.metric: Metric = metric or ("noisy" if operator == "exact" else "clean")
+        noisy = self.metric == "noisy"
         self.register_buffer("mixing", _buffer(M) if noisy else None)
         self.register_buffer("rows", _buffer(np.eye(len(M)) if noisy else np.linalg.pinv(M)))
 

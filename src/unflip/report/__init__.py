@@ -11,7 +11,7 @@ from unflip.report.grid import accuracy_grid, transition_grid
 from unflip.report.results import Results, gather
 from unflip.report.tables import csv_table, latex_table, markdown_table
 
-__all__ = ["write_report"]
+__all__ = ["write_report", "write_tables"]
 
 
 def write_report(
@@ -51,6 +51,27 @@ def write_report(
     ModuleNotFoundError
         There are curves to draw, but no matplotlib. The tables are written then.
     """
+    reports = _gather(experiment, records, commit, protocol)
+    written = [path for results in reports for path in _write_tables(results, Path(folder))]
+    return written + [path for results in reports for path in _write_figures(results, Path(folder))]
+
+
+def write_tables(
+    experiment: Experiment,
+    records: Iterable[dict[str, Any]],
+    folder: str | Path,
+    commit: str | None = None,
+    protocol: str | None = None,
+) -> list[Path]:
+    """Write the tables of :func:`write_report` without its figures, and return the paths."""
+    reports = _gather(experiment, records, commit, protocol)
+    return [path for results in reports for path in _write_tables(results, Path(folder))]
+
+
+def _gather(
+    experiment: Experiment, records: Iterable[dict[str, Any]], commit: str | None, protocol: str | None
+) -> list[Results]:
+    """The results of each protocol that has records."""
     done = [record for record in records if record["status"] == "done"]
     names = list(experiment.protocols) if protocol is None else [experiment.protocol(protocol)]
     made = {record["cell"]["protocol"]["name"] for record in done}
@@ -65,11 +86,7 @@ def write_report(
             f"none of the records of {experiment.name} is done"
             + ("; run it first" if protocol is None else f" under the protocol {protocol}; run it first")
         )
-    reports = [gather(experiment, done, name, commit) for name in names]
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [path for results in reports for path in _write_tables(results, folder)]
-    return written + [path for results in reports for path in _write_figures(results, folder)]
+    return [gather(experiment, done, name, commit) for name in names]
 
 
 def _write_tables(results: Results, folder: Path) -> list[Path]:
@@ -98,6 +115,7 @@ def _write_figures(results: Results, folder: Path) -> list[Path]:
 
 def _write(path: Path, content: bytes) -> Path:
     """A file is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         partial.write_bytes(content)

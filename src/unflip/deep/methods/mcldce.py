@@ -15,8 +15,8 @@ class MCLDCE(Method):
 
     ::
 
-        metric="clean"    loss = mean of 1 + |h|^2 - 2 <t, h>,    t = row y of M^+
         metric="noisy"    loss = mean of |M'h - e_y|^2
+        metric="clean"    loss = mean of 1 + |h|^2 - 2 <t, h>,    t = row y of M^+
         h = softmax(logits) or the raw logits
 
     Parameters
@@ -32,9 +32,9 @@ class MCLDCE(Method):
     output : {"softmax", "raw"}, default="softmax"
         What h is. Raw outputs are estimates of the probabilities themselves; ``predict`` then returns the logarithm of
         the nearest probabilities.
-    metric : {"clean", "noisy"}, default="clean"
-        Where the error is squared: |h - t|^2, as in the paper, or |M'(h - t)|^2, which inverts nothing and so does not
-        amplify one-sided noise.
+    metric : {"noisy", "clean"} or None, default=None
+        Where the error is squared: |M'(h - t)|^2, which inverts nothing and so does not amplify one-sided noise, or
+        |h - t|^2 as in the paper. None is "noisy" for the exact operator and "clean" for the published one.
 
     See Also
     --------
@@ -53,7 +53,7 @@ class MCLDCE(Method):
         *,
         operator: Operator = "exact",
         output: Output = "softmax",
-        metric: Metric = "clean",
+        metric: Metric | None = None,
     ) -> None:
         super().__init__(network_factory, n_classes, transition, prior)
         T = required_transition(self, transition, invertible=operator == "exact")

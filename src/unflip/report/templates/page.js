@@ -1,0 +1,290 @@
+"use strict";
+(() => {
+  const ROWS = 50; // in the document at a time, however many suspects there are
+  const FORMULA = /^[=+\-@\t\r]/; // what a spreadsheet takes for a formula, unless it is a number
+  const $ = (id) => document.getElementById(id);
+  const data = JSON.parse($("data").textContent);
+  const count = (n) => n.toLocaleString("en-GB");
+  const reduced = matchMedia("(prefers-reduced-motion: reduce)");
+
+  function percent(p, digits = 1) {
+    const text = (100 * p).toFixed(digits);
+    const step = 10 ** -digits;
+    if (p > 0 && Number(text) === 0) return `<${step.toFixed(digits)}%`;
+    if (p < 1 && Number(text) === 100) return `>${(100 - step).toFixed(digits)}%`;
+    return `${text}%`;
+  }
+
+  let showPair = () => {}; // set where there are suspects
+  heatMap();
+  if (data.name.length) suspects();
+
+  function heatMap() {
+    const map = $("map");
+    const cursor = $("cursor");
+    const n = data.classes.length;
+    let cell = null;
+
+    function point(i, j) {
+      cell = [i, j];
+      cursor.removeAttribute("hidden");
+      cursor.setAttribute("x", j);
+      cursor.setAttribute("y", i);
+      const [from, to] = [data.classes[i], data.classes[j]];
+      const share = percent(data.transition[i][j]);
+      $("cell").textContent = i === j ? `${from} keeps its label: ${share}` : `${from} is labelled ${to}: ${share}`;
+    }
+
+    function under(event) {
+      const box = map.getBoundingClientRect();
+      const at = (offset, size) => Math.min(n - 1, Math.max(0, Math.floor((offset / size) * n)));
+      point(at(event.clientY - box.top, box.height), at(event.clientX - box.left, box.width));
+    }
+
+    function leave() {
+      cell = null;
+      cursor.setAttribute("hidden", "");
+      $("cell").textContent = "\u00a0";
+    }
+
+    // The suspects of T[i, j] were given j and should be i.
+    const choose = () => cell && cell[0] !== cell[1] && showPair(cell[1], cell[0]);
+    map.addEventListener("pointermove", under);
+    map.addEventListener("pointerleave", () => document.activeElement !== map && leave());
+    map.addEventListener("blur", leave);
+    map.addEventListener("focus", () => cell || point(0, 0));
+    map.addEventListener("click", (event) => {
+      under(event);
+      choose();
+    });
+    map.addEventListener("keydown", (event) => {
+      const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+      if (step && cell) {
+        const inside = (k) => Math.min(n - 1, Math.max(0, k));
+        point(inside(cell[0] + step[0]), inside(cell[1] + step[1]));
+      } else if (event.key === "Enter") choose();
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  function suspects() {
+    const { classes, name, given, suggested, probability, thumbnail } = data;
+    const all = name.map((_, k) => k);
+    const lowered = name.map((text) => text.toLowerCase());
+    const collator = new Intl.Collator("en", { numeric: true });
+    const rank = (values) => {
+      // Places in the order of names, found once: comparing numbers is what keeps sorting quick.
+      const order = values.map((_, k) => k).sort((a, b) => collator.compare(values[a], values[b]));
+      const places = [];
+      order.forEach((k, place) => {
+        const tied = place > 0 && collator.compare(values[k], values[order[place - 1]]) === 0;
+        places[k] = tied ? places[order[place - 1]] : place;
+      });
+      return places;
+    };
+    const byName = rank(name);
+    const byClass = rank(classes);
+    const keys = {
+      name: byName,
+      given: given.map((code) => byClass[code]),
+      suggested: suggested.map((code) => byClass[code]),
+      probability,
+    };
+    const ticked = new Set(remembered());
+    let sort = { by: "probability", down: true };
+    let shown = [];
+    let page = 0;
+
+    for (const [id, codes] of [["filter-given", given], ["filter-suggested", suggested]]) {
+      const totals = new Map();
+      for (const code of codes) totals.set(code, (totals.get(code) || 0) + 1);
+      for (const code of [...totals.keys()].sort((a, b) => byClass[a] - byClass[b])) {
+        $(id).add(new Option(`${classes[code]} (${count(totals.get(code))})`, code));
+      }
+    }
+
+    function remembered() {
+      try {
+        return JSON.parse(localStorage.getItem(data.key) || "[]").filter((k) => k in name);
+      } catch {
+        return []; // a browser may refuse to keep anything for a file
+      }
+    }
+
+    function remember() {
+      try {
+        if (ticked.size) localStorage.setItem(data.key, JSON.stringify([...ticked]));
+        else localStorage.removeItem(data.key);
+      } catch {
+        // then the ticks last as long as the page is open
+      }
+    }
+
+    function select() {
+      const text = $("filter-name").value.toLowerCase();
+      const wanted = (id) => ($(id).value === "" ? null : Number($(id).value));
+      const [from, to] = [wanted("filter-given"), wanted("filter-suggested")];
+      const least = Number($("filter-probability").value) / 100;
+      const state = $("filter-ticked").value;
+      shown = all.filter(
+        (k) =>
+          probability[k] >= least &&
+          (from === null || given[k] === from) &&
+          (to === null || suggested[k] === to) &&
+          (state === "" || ticked.has(k) === (state === "yes")) &&
+          lowered[k].includes(text),
+      );
+      const key = keys[sort.by];
+      const sign = sort.down ? -1 : 1;
+      shown.sort((a, b) => sign * (key[a] - key[b]) || a - b);
+      page = 0;
+      $("filter-probability-text").textContent = `${$("filter-probability").value}%`;
+      for (const button of document.querySelectorAll("[data-sort]")) {
+        const own = button.dataset.sort === sort.by;
+        button.parentElement.setAttribute("aria-sort", own ? (sort.down ? "descending" : "ascending") : "none");
+      }
+      draw();
+    }
+
+    function onPage() {
+      return shown.slice(page * ROWS, (page + 1) * ROWS);
+    }
+
+    function draw() {
+      const pages = Math.max(1, Math.ceil(shown.length / ROWS));
+      $("rows").replaceChildren(...onPage().map(row));
+      $("none").hidden = shown.length > 0;
+      $("table").hidden = shown.length === 0;
+      $("where").textContent = `page ${count(page + 1)} of ${count(pages)}`;
+      $("previous").disabled = page === 0;
+      $("next").disabled = page === pages - 1;
+      document.querySelector(".pages").hidden = pages === 1;
+      tally();
+    }
+
+    function row(k) {
+      const line = $("row").content.firstElementChild.cloneNode(true);
+      const put = (selector, text) => {
+        const place = line.querySelector(selector);
+        place.textContent = text;
+        place.title = text;
+      };
+      const box = line.querySelector("input");
+      box.value = k;
+      box.checked = ticked.has(k);
+      box.setAttribute("aria-label", `Accept ${classes[suggested[k]]} for ${name[k]}, given ${classes[given[k]]}`);
+      line.classList.toggle("accepted", box.checked);
+      put(".called .name", name[k]);
+      put(".given .name", classes[given[k]]);
+      put(".suggested .name", classes[suggested[k]]);
+      line.querySelector(".meter i").style.width = `${100 * probability[k]}%`;
+      line.querySelector(".value").textContent = percent(probability[k]);
+      if (thumbnail[k]) {
+        const picture = new Image();
+        picture.src = `data:image/png;base64,${thumbnail[k]}`;
+        picture.alt = "";
+        line.querySelector(".picture").append(picture);
+      }
+      return line;
+    }
+
+    function tally() {
+      const open = onPage();
+      const done = open.filter((k) => ticked.has(k)).length;
+      $("tick-page").checked = done > 0 && done === open.length;
+      $("tick-page").indeterminate = done > 0 && done < open.length;
+      const whole = shown.length === all.length;
+      $("count").textContent = whole ? `${count(all.length)} shown` : `${count(shown.length)} of ${count(all.length)} shown`;
+      $("tick-shown").textContent = `Tick all ${count(shown.length)} shown`;
+      $("tick-shown").disabled = shown.every((k) => ticked.has(k));
+      $("untick-shown").disabled = !shown.some((k) => ticked.has(k));
+      $("ticked").textContent = `${count(ticked.size)} accepted`;
+      $("download").disabled = $("untick").disabled = ticked.size === 0;
+      $("warning").hidden = true;
+    }
+
+    function tick(rows, on) {
+      for (const k of rows) on ? ticked.add(k) : ticked.delete(k);
+      remember();
+      // The rows stay as they are, so that the focus does; a filter by ticks acts when it is next set.
+      for (const box of $("rows").querySelectorAll("input")) {
+        box.checked = ticked.has(Number(box.value));
+        box.closest("tr").classList.toggle("accepted", box.checked);
+      }
+      tally();
+    }
+
+    function field(text) {
+      return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    }
+
+    function download() {
+      const chosen = all.filter((k) => ticked.has(k));
+      const lines = [
+        ["name", "given", "corrected"],
+        ...chosen.map((k) => [name[k], classes[given[k]], classes[suggested[k]]]),
+      ];
+      // Values go out as they came in: the file is joined with the data by name, and a changed name would be lost.
+      const csv = lines.map((line) => line.map(field).join(",") + "\r\n").join("");
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([csv], { type: "text/csv;charset=utf-8" }));
+      link.download = "corrected-labels.csv";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+      const risky = lines.flat().filter((text) => FORMULA.test(text) && (text.trim() === "" || isNaN(text))).length;
+      $("warning").hidden = risky === 0;
+      $("warning").textContent =
+        `${count(risky)} ${risky === 1 ? "value begins" : "values begin"} like a formula and ` +
+        `${risky === 1 ? "was" : "were"} not altered. In a spreadsheet, import the columns as text.`;
+    }
+
+    function turn(to) {
+      page = to;
+      draw();
+      $("table").scrollIntoView({ block: "start", behavior: reduced.matches ? "auto" : "smooth" });
+    }
+
+    showPair = (from, to) => {
+      $("filters").reset();
+      for (const [id, code] of [["filter-given", from], ["filter-suggested", to]]) {
+        // A flip without suspects still has its filter, which then finds none.
+        if (![...$(id).options].some((option) => option.value === String(code))) {
+          $(id).add(new Option(`${classes[code]} (0)`, code));
+        }
+        $(id).value = code;
+      }
+      select();
+      $("suspects").scrollIntoView({ block: "start", behavior: reduced.matches ? "auto" : "smooth" });
+      $("suspects").focus({ preventScroll: true });
+    };
+
+    $("filters").addEventListener("input", select);
+    $("filters").addEventListener("submit", (event) => event.preventDefault());
+    $("filters").addEventListener("reset", () => queueMicrotask(select)); // after the fields are empty
+    for (const button of document.querySelectorAll("[data-sort]")) {
+      button.addEventListener("click", () => {
+        const by = button.dataset.sort;
+        sort = { by, down: by === sort.by ? !sort.down : by === "probability" };
+        select();
+      });
+    }
+    $("rows").addEventListener("change", (event) => tick([Number(event.target.value)], event.target.checked));
+    $("rows").addEventListener("keydown", (event) => {
+      const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (!step || event.target.type !== "checkbox") return;
+      event.preventDefault();
+      const boxes = [...$("rows").querySelectorAll("input")];
+      const next = boxes[boxes.indexOf(event.target) + step];
+      if (next) next.focus();
+    });
+    $("tick-page").addEventListener("change", (event) => tick(onPage(), event.target.checked));
+    $("tick-shown").addEventListener("click", () => tick(shown, true));
+    $("untick-shown").addEventListener("click", () => tick(shown, false));
+    $("untick").addEventListener("click", () => tick(all, false));
+    $("download").addEventListener("click", download);
+    $("previous").addEventListener("click", () => turn(page - 1));
+    $("next").addEventListener("click", () => turn(page + 1));
+    select();
+  }
+})();
