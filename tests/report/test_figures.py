@@ -118,6 +118,20 @@ def test_the_climb_of_the_first_epochs_does_not_set_the_scale(experiment, make):
     assert 89 < low < 90 < 96 < high < 97
 
 
+def test_a_collapse_does_not_set_the_scale_and_is_named(experiment, make):
+    """One curve of thirty falls; the few points of it do not flatten the others."""
+    names = [f"method{i}" for i in range(30)]
+    many = dataclasses.replace(experiment, methods={name: MethodEntry(name, {"kind": "gce"}) for name in names})
+    records = []
+    for name in names:
+        curve = np.full(20, 0.2) if name == "method7" else np.linspace(0.8, 0.9, 20)
+        base = make("mnist", "sym 20", "gce", curve)
+        records.append(base | {"cell": base["cell"] | {"method": name}})
+    (ax,) = draw_curves(gather(many, records, "short"), many.figures[0]).axes
+    assert 75 < ax.get_ylim()[0] < 82
+    assert [text.get_text() for text in ax.texts] == ["method7: 20 ↓"]
+
+
 def test_what_is_drawn_alike_differs_in_colour_for_all_eyes():
     for (first, dashes), (second, others) in itertools.combinations(LOOKS, 2):
         seen = [

@@ -31,6 +31,7 @@ LOOKS = (
     ("#7fb23a", DASHED),
     ("#e69f00", PLAIN),
     ("#d1372f", PLAIN),
+    ("#000000", PLAIN),
 )
 INK, PALE, GRID = "#1f2933", "#616e7c", "#e4e7eb"
 STYLE = {
@@ -68,7 +69,10 @@ def draw_curves(results: Results, figure: Figure) -> Drawing:
             _dress(ax, noise_title(noise))
         axes[0].set_ylabel("test accuracy, %")
         axes[0].yaxis.set_label_coords(-0.37 / panel_width, 0.5)
-        axes[0].set_ylim(*_limits([results.cells[figure.dataset, n, m].curves for n in panels for m in panels[n]]))
+        low, high = _limits([results.cells[figure.dataset, n, m].curves for n in panels for m in panels[n]])
+        axes[0].set_ylim(low, high)
+        for ax, (noise, shown) in zip(axes, panels.items(), strict=True):
+            _name_the_fallen(ax, results, [(figure.dataset, noise, method) for method in shown], low)
         drawing.text(LEFT, 1 - 0.14 / height, figure.title, va="top", fontsize=12.5, fontweight="bold")
         drawing.text(LEFT, 1 - 0.40 / height, _subtitle(results, figure, panels), va="top", fontsize=8.5, color=PALE)
         drawing.legend(
@@ -134,11 +138,33 @@ def _dress(ax: Axes, title: str) -> None:
 
 
 def _limits(found: list[FloatArray]) -> tuple[float, float]:
-    """Limits that show all but the first tenth of the epochs, whose climb would flatten the rest."""
-    late = [curves.mean(axis=0)[-(-curves.shape[1] // 10) :] for curves in found]
-    low, high = min(map(np.min, late)), max(map(np.max, late))
+    """Limits that show all but the first tenth of the epochs, whose climb would flatten the rest, and the few lowest.
+
+    A curve that collapses would flatten all others: where the lowest 4 % of the points are far below they are left out.
+    """
+    late = np.concatenate([curves.mean(axis=0)[-(-curves.shape[1] // 10) :] for curves in found])
+    low, high = float(late.min()), float(late.max())
+    most = float(np.percentile(late, 4))
+    if most - low > (high - most) / 2:
+        low = most
     room = 0.05 * max(high - low, 1.0)
     return max(low - room, 0.0), min(high + room, 100.5)
+
+
+def _name_the_fallen(ax: Axes, results: Results, keys: list[tuple[str, str, str]], low: float) -> None:
+    """Say which curves end below the panel, and where."""
+    ends = {key[2]: float(results.cells[key].curves.mean(axis=0)[-1]) for key in keys}
+    fallen = [method for method, end in ends.items() if end < low]
+    for line, method in enumerate(fallen):
+        ax.text(
+            0.97,
+            0.03 + 0.07 * line,
+            f"{results.experiment.methods[method].title}: {ends[method]:.0f} ↓",
+            transform=ax.transAxes,
+            ha="right",
+            fontsize=7.5,
+            color=_look(results, method)["color"],
+        )
 
 
 def _subtitle(results: Results, figure: Figure, panels: dict[str, list[str]]) -> str:
