@@ -19,7 +19,6 @@ from unflip.report import _write
 
 try:
     from jinja2 import Environment, StrictUndefined, Template
-    from markupsafe import Markup
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("the page needs jinja2: pip install unflip[report]") from error
 
@@ -109,8 +108,8 @@ def write_page(page: Page, path: str | Path) -> Path:
     -----
     The page exports ``name,given,corrected`` of the ticked suspects as CSV by RFC 4180 (CRLF, quotes where needed,
     UTF-8 without a mark), with every value exactly as it came: the file is there to be joined with the data by name.
-    A value that a spreadsheet would take for a formula (it begins with ``= + - @``, a tab or a return, and is no number)
-    is therefore not altered; the page says how many there are and to import them as text.
+    A value that a spreadsheet would take for a formula (it begins with ``= + - @``, a tab or a return, and is no
+    number) is therefore not altered; the page says how many there are and to import them as text.
 
     Raises
     ------
@@ -120,7 +119,7 @@ def write_page(page: Page, path: str | Path) -> Path:
         There is no jinja2.
     """
     T, counts = _check(page)
-    script, style = _part("page.js"), _part("page.css")
+    script = _part("page.js")
     html = _template().render(
         page=page,
         n_classes=len(T),
@@ -131,9 +130,9 @@ def write_page(page: Page, path: str | Path) -> Path:
         axis=_axis(page.classifiers),
         curves=[_curve(name, values) for name, values in page.curves.items()],
         has_thumbnails=any(suspect.thumbnail for suspect in page.suspects),
-        data=Markup(_data(page, T)),  # noqa: S704 - _data leaves nothing that HTML reads
-        script=Markup(script),
-        style=Markup(style),
+        data=_data(page, T),
+        script=script,
+        style=_part("page.css"),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     try:
@@ -146,6 +145,9 @@ def write_page(page: Page, path: str | Path) -> Path:
 
 def _check(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
     """Return T and the arrays of a value a class, or say what is wrong with the page."""
+    for name in page.classes:
+        if not isinstance(name, str):
+            raise ValueError(f"classes must be text; got {name!r}. Write them as [str(name) for name in classes]")
     if len(set(page.classes)) != len(page.classes):
         raise ValueError(f"classes has a name twice: {sorted(page.classes)}; every class needs a name of its own")
     T = check_transition(page.transition, len(page.classes), invertible=False)
@@ -166,17 +168,22 @@ def _check(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
             f"n_samples={page.n_samples}; each number must be at least the one before"
         )
     for entry in page.classifiers:
-        if not entry.low <= entry.accuracy_estimate <= entry.high:  # NaN is refused as well
+        if not all(map(np.isfinite, (entry.accuracy_estimate, *_numbers(entry)))):
+            raise ValueError(f"the numbers of {entry.name!r} must be finite; got {entry}. What is unknown is None")
+        if not entry.low <= entry.accuracy_estimate <= entry.high:
             raise ValueError(
                 f"the estimate of {entry.name!r}, {entry.accuracy_estimate:g}, must lie in its interval; "
                 f"got {entry.low:g} to {entry.high:g}"
             )
+    known = set(page.classes)
     for suspect in page.suspects:
-        _check_suspect(suspect, set(page.classes))
+        _check_suspect(suspect, known)
     return T, counts
 
 
 def _check_suspect(suspect: Suspect, classes: set[str]) -> None:
+    if not isinstance(suspect.name, str):
+        raise ValueError(f"suspect {suspect.name!r} must be named by text; write {str(suspect.name)!r}")
     for label in (suspect.given, suspect.suggested):
         if label not in classes:
             raise ValueError(f"suspect {suspect.name!r} has the label {label!r}, which is none of the classes")
@@ -242,12 +249,7 @@ def _flips(T: FloatArray, clean_counts: FloatArray) -> list[tuple[int, int, floa
 
 def _axis(classifiers: Sequence[ComparedClassifier]) -> list[float]:
     """Return the ticks of an axis that holds every number of the classifiers, at most seven round ones."""
-    numbers = [
-        number
-        for entry in classifiers
-        for number in (entry.low, entry.high, entry.noisy_accuracy, entry.clean_accuracy)
-        if number is not None
-    ]
+    numbers = [number for entry in classifiers for number in _numbers(entry)]
     if not numbers:
         return []
     for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5):
@@ -258,8 +260,13 @@ def _axis(classifiers: Sequence[ComparedClassifier]) -> list[float]:
     return [tick * step for tick in range(first, last + 1)]
 
 
+def _numbers(entry: ComparedClassifier) -> list[float]:
+    ends = entry.low, entry.high, entry.noisy_accuracy, entry.clean_accuracy
+    return [number for number in ends if number is not None]
+
+
 def _curve(name: str, values: Sequence[float]) -> dict[str, Any]:
-    """Return a curve as the points of its unbroken pieces in a box of 100 x 100, with the numbers to write beside it."""
+    """Return a curve as the points of its unbroken pieces in a box of 100 x 100, with the numbers to write there."""
     y = np.asarray(values, dtype=np.float64)
     finite = np.flatnonzero(np.isfinite(y))
     if y.ndim != 1 or not len(finite):

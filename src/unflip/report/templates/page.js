@@ -24,6 +24,7 @@
     const cursor = $("cursor");
     const n = data.classes.length;
     let cell = null;
+    let tapped = null;
 
     function point(i, j) {
       cell = [i, j];
@@ -55,7 +56,10 @@
     map.addEventListener("focus", () => cell || point(0, 0));
     map.addEventListener("click", (event) => {
       under(event);
-      choose();
+      // A finger hides what it points at: the first tap reads the cell, the second chooses it.
+      const again = String(cell) === tapped;
+      tapped = String(cell);
+      if (event.pointerType !== "touch" || again) choose();
     });
     map.addEventListener("keydown", (event) => {
       const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
@@ -157,10 +161,14 @@
       $("none").hidden = shown.length > 0;
       $("table").hidden = shown.length === 0;
       $("where").textContent = `page ${count(page + 1)} of ${count(pages)}`;
-      $("previous").disabled = page === 0;
-      $("next").disabled = page === pages - 1;
+      enable("previous", page > 0);
+      enable("next", page < pages - 1);
       document.querySelector(".pages").hidden = pages === 1;
       tally();
+    }
+
+    function enable(id, on) {
+      $(id).setAttribute("aria-disabled", !on); // not disabled, which would take the focus away from who pressed it
     }
 
     function row(k) {
@@ -197,10 +205,11 @@
       const whole = shown.length === all.length;
       $("count").textContent = whole ? `${count(all.length)} shown` : `${count(shown.length)} of ${count(all.length)} shown`;
       $("tick-shown").textContent = `Tick all ${count(shown.length)} shown`;
-      $("tick-shown").disabled = shown.every((k) => ticked.has(k));
-      $("untick-shown").disabled = !shown.some((k) => ticked.has(k));
+      enable("tick-shown", !shown.every((k) => ticked.has(k)));
+      enable("untick-shown", shown.some((k) => ticked.has(k)));
       $("ticked").textContent = `${count(ticked.size)} accepted`;
-      $("download").disabled = $("untick").disabled = ticked.size === 0;
+      enable("untick", ticked.size > 0);
+      enable("download", ticked.size > 0);
       $("warning").hidden = true;
     }
 
@@ -221,6 +230,7 @@
 
     function download() {
       const chosen = all.filter((k) => ticked.has(k));
+      if (!chosen.length) return;
       const lines = [
         ["name", "given", "corrected"],
         ...chosen.map((k) => [name[k], classes[given[k]], classes[suggested[k]]]),
@@ -240,6 +250,7 @@
     }
 
     function turn(to) {
+      if (to < 0 || to * ROWS >= shown.length) return;
       page = to;
       draw();
       $("table").scrollIntoView({ block: "start", behavior: reduced.matches ? "auto" : "smooth" });
@@ -259,9 +270,11 @@
       $("suspects").focus({ preventScroll: true });
     };
 
-    $("filters").addEventListener("input", select);
+    for (const control of $("filters").querySelectorAll("input, select")) {
+      control.addEventListener(control.tagName === "SELECT" ? "change" : "input", select);
+    }
     $("filters").addEventListener("submit", (event) => event.preventDefault());
-    $("filters").addEventListener("reset", () => queueMicrotask(select)); // after the fields are empty
+    $("filters").addEventListener("reset", () => setTimeout(select)); // after the fields are empty
     for (const button of document.querySelectorAll("[data-sort]")) {
       button.addEventListener("click", () => {
         const by = button.dataset.sort;
