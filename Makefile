@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c const
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 # deep_accuracy reads the records of deep_transition.
-BENCHMARKS := operators transition linear_fit linear_accuracy linear_table deep_step deep_transition deep_accuracy
+BENCHMARKS := operators transition linear_fit linear_accuracy linear_table deep_step deep_transition deep_accuracy regularisation
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test slow lint format bench clean
