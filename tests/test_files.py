@@ -1,6 +1,7 @@
 """Model files: every classifier comes back to the bit, and a bad file is refused."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 import unflip
+from unflip.core import ClassSums
 from unflip.files import CLASSES, load
+from unflip.files.models import checksum
 from unflip.linear import (
     CEGEClassifier,
     LICSClassifier,
@@ -143,8 +146,10 @@ def saved(iris, tmp_path):
 
 
 def edit(folder, **changes):
+    """Edit a model as somebody would who knows the format, checksum included."""
     document = json.loads((folder / "model.json").read_text())
     document.update(changes)
+    document["checksum"] = checksum(document)
     (folder / "model.json").write_text(json.dumps(document))
 
 
@@ -184,7 +189,94 @@ def test_missing_and_edited_parts_are_refused(saved, tmp_path):
         load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [
+        ("coef_", np.zeros((3, 5)), r"coef_ has shape \(3, 5\); 3 classes and 4 features make it \(3, 4\)"),
+        ("coef_", np.full((3, 4), np.nan), "as the probabilities of 3 classes"),
+        ("intercept_", np.zeros(2), "intercept_ has shape"),
+        ("transition_", 2 * T, "row 0 of transition sums to 2"),
+        ("transition_", np.full((3, 3), 1 / 3), "singular"),
+        ("transition_", np.eye(2), "2 x 2 but there are 3 classes"),
+        ("class_prior_", np.full(3, 0.5), "prior must be probabilities"),
+        ("classes_", np.array([0, 2, 1]), "classes must be sorted"),
+        ("classes_", np.array([0, 1]), "2 classes"),
+        ("n_features_in_", 5, "5 features"),
+        ("n_features_in_", "4", "'4' features"),
+        ("n_features_in_", 10**15, "features"),
+        ("predict", 1, "no fitted attribute 'predict'"),
+        ("_scores", 1, "no fitted attribute '_scores'"),
+        ("sums_", ClassSums.of(np.zeros((3, 2)), [0, 1, 2], 3), "the sums have shapes"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(iris, tmp_path, name, value, match):
+    X, y = iris
+    model = MCLDCEClassifier(T).fit(X, y)
+    vars(model)[name] = value
+    model.save(tmp_path / "m")
+    with pytest.raises(ValueError, match=f"damaged or was edited.*({match})"):
+        load(tmp_path / "m")
+
+
+def test_weights_of_another_model_are_refused(iris, saved, tmp_path):
+    X, y = iris
+    MCLDCEClassifier(T, alpha=5.0).fit(X, y).save(tmp_path / "other")
+    (tmp_path / "other" / "weights.safetensors").replace(saved / "weights.safetensors")
+    with pytest.raises(ValueError, match="damaged.*checksums differ"):
+        load(saved)
+
+
+def test_any_edit_is_refused(saved):
+    content = (saved / "model.json").read_text()
+    for was, becomes in [('"alpha": 1.0', '"alpha": 2.0'), ("0.8", "0.9"), ('"numpy"', '"NumPy"')]:
+        assert was in content
+        (saved / "model.json").write_text(content.replace(was, becomes))
+        with pytest.raises(ValueError, match="damaged or was edited: its checksum differs"):
+            load(saved)
+    (saved / "model.json").write_text(json.dumps(json.loads(content)))  # another layout is the same document
+    assert load(saved).alpha == 1.0
+
+
+def test_what_people_look_for_is_readable(saved):
+    document = json.loads((saved / "model.json").read_text())
+    attributes = document["attributes"]["dict"]
+    assert attributes["classes_"]["values"] == [0, 1, 2]
+    assert attributes["transition_"]["values"] == T.tolist()
+    assert document["versions"]["unflip"] == unflip.__version__
+    assert {"python", "numpy", "sklearn"} <= document["versions"].keys()
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        None,
+        {},
+        [],
+        5,
+        {"dict": {}},
+        {"dict": []},
+        {"list": [1]},
+        {"dict": {"classes_": {"values": ["a", "b"], "dtype": "O"}}},
+        {"dict": {"classes_": {"strings": [1, 2], "dtype": "str"}}},
+        {"dict": {"classes_": {"model": {"class": "Popen", "parameters": {"dict": {}}, "attributes": None}}}},
+        {"dict": {"classes_": {"model": {"class": "VolMin"}}}},
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused(saved, attributes):
+    edit(saved, attributes=attributes)
+    with pytest.raises(ValueError, match="damaged or was edited"):
+        load(saved)
+
+
+@pytest.mark.parametrize("text", ["[]", "5", "null", '{"format": 1}', '{"format": 1, "class": ["x"]}', "[" * 100_000])
+def test_other_json_is_refused(saved, text):
+    (saved / "model.json").write_text(text)
+    with pytest.raises(ValueError, match="damaged"):
+        load(saved)
+
+
 def test_every_named_class_exists():
-    for name in CLASSES:
-        if name != "NoisyLabelClassifier":
-            assert hasattr(getattr(unflip, name), "save")
+    for name, home in CLASSES.items():
+        if home != "unflip.deep":
+            assert hasattr(getattr(import_module(home), name), "save")

@@ -44,7 +44,11 @@ _HOME = {
     "clean_scorer": "metrics",
     "transition_error": "metrics",
     "centroid_error": "metrics",
+    "find_label_errors": "audit",
     "load_dataset": "datasets",
+    "TableClassifier": "tabular",
+    "Preprocessor": "files",
+    "read_table": "files",
     "load": "files",
 }
 _MODULES = sorted(set(_HOME.values()))

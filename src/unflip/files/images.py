@@ -1,0 +1,128 @@
+"""Folders of images as arrays: one folder a class, or a folder of images without labels."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+FORMATS = ("PNG", "JPEG")
+GREY = ("1", "L")
+COLOUR = ("LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
+IGNORED = ("Thumbs.db", "desktop.ini")  # what a desktop leaves behind; so are names that begin with a dot
+ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # the tag of a photograph, and its values that exchange width and height
+
+
+def read_images(
+    folder: Path, image_size: tuple[int, int] | None = None
+) -> tuple[NDArray[np.float32], NDArray[Any] | None, NDArray[Any]]:
+    """Return images (n, channels, height, width) in [0, 1], the names of their folders, and their file names.
+
+    Images that stand directly in the folder, without class folders, have no labels. There is one channel if all of them
+    are grey, else three.
+
+    Parameters
+    ----------
+    folder : Path
+    image_size : (height, width), default=None
+        Images are resized to it; None refuses images of different sizes.
+    """
+    groups, loose = _class_folders(folder), _files(folder)
+    if groups and loose:
+        raise ValueError(f"{loose[0]} stands beside the class folders; put it into one of them, or elsewhere")
+    paths = [path for group in groups for path in _images_of_class(group)] if groups else _images(folder)
+    if not paths:
+        raise ValueError(f"{folder} is empty; it should hold a folder of PNG or JPEG images for each class")
+    labels = np.array([path.parent.name for path in paths]) if groups else None
+    return _pixels(paths, image_size), labels, np.array([path.relative_to(folder).as_posix() for path in paths])
+
+
+def _class_folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _images_of_class(folder: Path) -> list[Path]:
+    if deeper := _class_folders(folder):
+        raise ValueError(f"{deeper[0]} is a folder inside a class folder; put its images directly into {folder}")
+    found = _images(folder)
+    if not found:
+        raise ValueError(f"the class folder {folder} is empty; remove it, or put the images of its class into it")
+    return found
+
+
+def _images(folder: Path) -> list[Path]:
+    found = _files(folder)
+    for path in found:
+        if path.suffix.lower() not in SUFFIXES:
+            raise ValueError(f"{path} is no PNG or JPEG file by its name; move it out of the folder")
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != "." and p.name not in IGNORED)
+
+
+def _pixels(paths: list[Path], image_size: tuple[int, int] | None) -> NDArray[np.float32]:
+    sizes, modes = zip(*(_header(path) for path in paths), strict=True)
+    size = image_size or sizes[0]
+    if image_size is None:
+        for path, other in zip(paths, sizes, strict=True):
+            if other != size:
+                raise ValueError(
+                    f"the images differ in size: {paths[0]} is {size[1]}x{size[0]} pixels, {path} "
+                    f"{other[1]}x{other[0]}; give image_size=(height, width) to resize all of them"
+                )
+    channels = 1 if set(modes) <= set(GREY) else 3
+    try:
+        x = np.empty((len(paths), channels, *size), np.float32)
+    except MemoryError as error:
+        raise ValueError(
+            f"{len(paths)} images of {size[1]}x{size[0]} pixels do not fit into memory; give a smaller image_size"
+        ) from error
+    for k, path in enumerate(paths):
+        x[k] = _decoded(path, "L" if channels == 1 else "RGB", size)
+    return x
+
+
+def _header(path: Path) -> tuple[tuple[int, int], str]:
+    """Height and width as the image is shown, and its mode, without decoding it."""
+    with _opened(path) as image:
+        width, height = image.size
+        if image.mode not in (*GREY, *COLOUR):
+            raise ValueError(f"its mode is {image.mode}; save it with 8 bits a channel")
+        turned = image.getexif().get(ORIENTATION) in TURNED
+        return ((width, height) if turned else (height, width)), image.mode
+
+
+def _decoded(path: Path, mode: str, size: tuple[int, int]) -> NDArray[np.float32]:
+    from PIL import Image, ImageOps
+
+    with _opened(path) as image:
+        shown = ImageOps.exif_transpose(image)
+        if shown.mode in ("P", "LA"):  # a palette may hold transparency, which RGB cannot take at once
+            shown = shown.convert("RGBA")
+        shown = shown.convert(mode)
+        if shown.size != (size[1], size[0]):
+            shown = shown.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        pixels = np.asarray(shown, dtype=np.float32) / np.float32(255)
+    return pixels[np.newaxis] if mode == "L" else pixels.transpose(2, 0, 1)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open an image; whatever goes wrong with it becomes a ValueError with its name."""
+    try:
+        from PIL import Image
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("reading images needs Pillow: pip install unflip[data]") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path, formats=FORMATS) as image:
+                yield image
+    except Exception as error:  # damage makes PIL raise whatever it meets
+        raise ValueError(f"the image {path} cannot be read: {error}") from error

@@ -1,0 +1,263 @@
+"""Models out and in: a folder with ``model.json`` and ``weights.safetensors``. Nothing in it is ever executed."""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import warnings
+from importlib import import_module
+from math import prod
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from unflip import __version__
+from unflip._validation import check_classes, check_prior, check_transition
+from unflip.core import ClassSums
+from unflip.files.encoding import Arrays, decode, encode_model
+
+FORMAT = 1
+# What load may build, and where it is. A file names a class; it never says where to import it from.
+CLASSES = {
+    "MCLDCEClassifier": "unflip.linear",
+    "MCLDCEClassifierCV": "unflip.linear",
+    "ULEClassifier": "unflip.linear",
+    "MuSGDClassifier": "unflip.linear",
+    "RankPruningClassifier": "unflip.linear",
+    "LNSIClassifier": "unflip.linear",
+    "SCDClassifier": "unflip.linear",
+    "LICSClassifier": "unflip.linear",
+    "CEGEClassifier": "unflip.linear",
+    "VolMin": "unflip.transition",
+    "NoisyLabelClassifier": "unflip.deep",
+    "TableClassifier": "unflip.tabular",
+    "Preprocessor": "unflip.files",
+}
+FILES = {"model.json", "weights.safetensors"}
+LIBRARIES = ("numpy", "scipy", "sklearn", "pandas", "torch")  # whose versions a file notes
+
+
+class Savable:
+    """Gives a classifier ``save(path)``; :func:`load` reads it back."""
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the fitted model to the folder ``path``: ``model.json`` and ``weights.safetensors``, no pickle.
+
+        The folder appears whole or not at all. A folder that holds a saved model and nothing else is replaced; anything
+        else is refused. What only code could restore (an estimator given as ``transition``, a generator given as
+        ``random_state``, a splitter given as ``cv``) is left out: the fitted T is kept, how it was estimated is not.
+        """
+        return _write(Path(path).resolve(), self)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """The fitted attributes, as plain values, arrays, ClassSums, models and containers of them."""
+        parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
+        return {name: value for name, value in vars(self).items() if name not in parameters}
+
+    def _set_fitted_state(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def _check_fitted_state(self) -> None:
+        """Refuse, with a ValueError, a state whose parts do not fit together; :func:`load` asks."""
+        _check_classifier(self)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that ``save`` wrote. It runs no code from the file.
+
+    A file that is truncated, edited (checksums tell), of a newer format or not one of ours is refused with the reason,
+    and so is one whose parts do not fit together: coefficients of another shape than classes by features, a T whose
+    rows do not sum to one, categories that make another number of features.
+
+    Parameters
+    ----------
+    path : path-like
+        The model's folder.
+    """
+    folder = Path(path)
+    document = read_document(folder)
+    if document["class"] not in CLASSES:
+        raise ValueError(f"{folder} holds a {document['class']!r}, which is none of {', '.join(CLASSES)}")
+    if document.get("checksum") != checksum(document):
+        raise ValueError(
+            f"{folder / 'model.json'} is damaged or was edited: its checksum differs. To change a model load it, set "
+            "what you want and save it again"
+        )
+    arrays = _read_weights(folder / "weights.safetensors", document.get("weights_sha256"))
+    try:
+        model = _build(document, arrays)
+        if not model._fitted_state():
+            raise ValueError("it has no fitted attributes")
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RecursionError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ValueError(f"{folder} is damaged or was edited: {error}") from error
+    return model
+
+
+def read_document(folder: Path) -> dict[str, Any]:
+    """Return ``model.json`` of a saved model, if it is of the format that this version reads."""
+    path = folder / "model.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is not a saved model: it has no model.json")
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version, name = document["format"], document["class"]
+        if not isinstance(name, str):
+            raise ValueError(f"its class is {name!r}")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if version != FORMAT:
+        raise ValueError(
+            f"{folder} has format {version!r}; this version of unflip ({__version__}) reads format {FORMAT}. "
+            "Upgrade unflip, or save the model again"
+        )
+    return document
+
+
+def checksum(document: dict[str, Any]) -> str:
+    """Return the SHA-256 of a ``model.json`` in all but its own ``checksum``, whatever its layout."""
+    rest = {name: value for name, value in document.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _read_weights(path: Path, digest: Any) -> Arrays:
+    safetensors = _safetensors()
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != digest:
+            raise ValueError("it is not the file that model.json was written with, their checksums differ")
+        with safetensors.safe_open(path, framework="numpy") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
+    except Exception as error:  # safetensors has its own exceptions, a missing file Python's
+        raise ValueError(f"{path} is damaged or missing: {error}") from error
+
+
+def _build(content: Any, arrays: Arrays) -> Any:
+    """Make a model of what :func:`encode_model` wrote, and check that its parts fit together."""
+    name = content["class"]
+    if name not in CLASSES:
+        raise ValueError(f"it holds a {name!r}, which is none of {', '.join(CLASSES)}")
+    parameters = decode(content["parameters"], arrays, _build)
+    attributes = decode(content["attributes"], arrays, _build)
+    model = getattr(import_module(CLASSES[name]), name)(**parameters)
+    if attributes is None:
+        return model
+    # No attribute may take the place of a method.
+    strangers = [item for item in attributes if item != "weights" and (item[:1] == "_" or item[-1:] != "_")]
+    if strangers:
+        raise ValueError(f"{name} has no fitted attribute {strangers[0]!r}")
+    model._set_fitted_state(attributes)
+    model._check_fitted_state()
+    return model
+
+
+def _check_classifier(model: Any) -> None:
+    state = vars(model)
+    classes = check_classes(state["classes_"])
+    network = "input_shape_" in state  # which takes images, too, and these have no number of features
+    c, d = len(classes), prod(state["input_shape_"]) if network else state["n_features_in_"]
+    if c < 2 or not isinstance(d, int) or isinstance(d, bool) or d < 1:
+        raise ValueError(f"a classifier of {c} classes and {d!r} features")
+    shapes = {
+        "coef_": (c, d),
+        "intercept_": (c,),
+        "centroid_": (d, c),
+        "mean_operator_": (c, d),
+        "noise_rates_": (c, 2),
+        "feature_names_in_": (d,),
+    }
+    for name, shape in shapes.items():
+        if name in state and np.shape(state[name]) != shape:
+            raise ValueError(f"{name} has shape {np.shape(state[name])}; {c} classes and {d} features make it {shape}")
+    if "transition_" in state and not (network and state["transition_"] is None):  # some networks need no T
+        check_transition(state["transition_"], c)
+    if "class_prior_" in state:
+        check_prior(state["class_prior_"], c)
+    if "sums_" in state:
+        sums: ClassSums = state["sums_"]
+        found = (sums.counts.shape, sums.mean.shape, sums.centred_sums.shape, sums.scatter.shape)
+        if found != ((c,), (d,), (c, d), (d, d)):
+            raise ValueError(f"the sums have shapes {found}, not those of {c} classes and {d} features")
+    if network:  # torch has checked the weights against the layers
+        scales = {np.shape(state["mean_"]), np.shape(state["scale_"])}
+        if not scales <= {(1,), (d,)}:
+            raise ValueError(f"the scale of the features has shapes {scales}; there are {d} features")
+        return
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # such as that a sample of zeros has no feature names
+        proba = model.predict_proba(np.zeros((1, d)))
+    if proba.shape != (1, c) or not np.isfinite(proba).all():
+        raise ValueError(f"it gives {proba.tolist()} as the probabilities of {c} classes")
+
+
+def _write(path: Path, model: Any) -> Path:
+    name = type(model).__name__
+    if name not in CLASSES:
+        raise ValueError(f"{name} cannot be saved; these can: {', '.join(CLASSES)}")
+    if path.exists() and not _is_saved_model(path):
+        raise FileExistsError(
+            f"{path} exists and is not a folder with a saved model and nothing else; choose another path"
+        )
+    arrays: Arrays = {}
+    content = encode_model(model, "", arrays)
+    if content["attributes"] is None:
+        raise ValueError(f"this {name} is not fitted yet; call fit before save")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    aside = partial.with_name(partial.name + ".old")
+    try:
+        partial.chmod(0o755)
+        _safetensors().numpy.save_file(arrays, partial / "weights.safetensors")
+        digest = hashlib.sha256((partial / "weights.safetensors").read_bytes()).hexdigest()
+        document = {"format": FORMAT, "versions": _versions(), "weights_sha256": digest, **content}
+        document["checksum"] = checksum(document)
+        (partial / "model.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        if path.exists():
+            path.rename(aside)
+        try:
+            partial.rename(path)
+        except OSError:
+            if aside.exists():  # the old model is better than none
+                aside.rename(path)
+            raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        if path.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+    return path
+
+
+def _is_saved_model(path: Path) -> bool:
+    try:
+        document = json.loads((path / "model.json").read_text(encoding="utf-8"))
+        return {item.name for item in path.iterdir()} <= FILES and document["class"] in CLASSES
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _versions() -> dict[str, str]:
+    loaded = {name: sys.modules[name].__version__ for name in LIBRARIES if name in sys.modules}
+    return {"unflip": __version__, "python": platform.python_version(), **loaded}
+
+
+def _safetensors() -> ModuleType:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("model files need safetensors: pip install safetensors") from error
+    return safetensors

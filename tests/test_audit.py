@@ -1,0 +1,393 @@
+"""Which labels are wrong: Bayes' rule against loops, recovery on digits, every kind of classifier and of data."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_predict,
+)
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+from unflip.audit import find_label_errors
+from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
+from unflip.metrics import transition_error
+from unflip.noise import corrupt, pairflip, symmetric
+from unflip.transition import DualT, VolMin
+
+T3 = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
+
+
+class ReadsFromX(ClassifierMixin, BaseEstimator):
+    """Its probabilities are the columns of X; with ``clean`` it has a T and calls them clean."""
+
+    def __init__(self, clean=True):
+        self.clean = clean
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        if self.clean:
+            self.transition_ = T3
+        return self
+
+    def predict_proba(self, X):
+        return X
+
+
+@pytest.fixture(scope="module")
+def probabilities():
+    rng = np.random.default_rng(0)
+    return rng.dirichlet(np.ones(3), size=60), np.arange(60) % 3
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three easy classes, 30 per cent pair noise: X, noisy labels, and which are wrong."""
+    X, y = make_blobs(450, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    noisy = corrupt(y, pairflip(3, 0.3), random_state=0)
+    return X, noisy, noisy != y
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    noisy = corrupt(y, pairflip(10, 0.4), random_state=0)
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, noisy))
+    return X / 16, noisy, y, folds, find_label_errors(X / 16, noisy, cv=folds)
+
+
+def test_scores_are_bayes_rule(probabilities):
+    X, y = probabilities
+    found = find_label_errors(X, y, ReadsFromX(), T3)
+    for i in range(len(y)):
+        joint = [X[i, k] * T3[k, y[i]] for k in range(3)]
+        for k in range(3):
+            assert found.posterior[i, k] == pytest.approx(joint[k] / sum(joint))
+        assert found.scores[i] == pytest.approx(1 - joint[y[i]] / sum(joint))
+        assert found.suggested[i] == int(np.argmax(joint))
+    for j in range(3):
+        assert found.n_errors[j] == pytest.approx(sum(found.scores[i] for i in range(len(y)) if y[i] == j))
+    assert found.total == pytest.approx(found.scores.sum())
+    assert found.rate == pytest.approx(found.scores.mean())
+    np.testing.assert_allclose(found.transition, T3)
+
+
+def test_an_estimated_T_gets_one_sample_of_any_label_a_class(probabilities):
+    X, y = probabilities
+    halves = [(np.arange(30, 60), np.arange(30)), (np.arange(30), np.arange(30, 60))]  # ten labels of each class
+    found = find_label_errors(X, y, ReadsFromX(), cv=halves)
+    for i in range(len(y)):
+        pi = np.linalg.solve(T3.T, np.full(3, 1 / 3))
+        joint = [X[i, k] * (30 * pi[k] * T3[k, y[i]] + 1 / 3) / (30 * pi[k] + 1) for k in range(3)]
+        np.testing.assert_allclose(found.posterior[i], np.array(joint) / sum(joint))
+    np.testing.assert_allclose(found.transition, T3)  # shown as it was estimated
+
+
+def test_order_of_samples(probabilities):
+    X, y = probabilities
+    X, y = np.vstack([X, X]), np.concatenate([y, y])  # every score twice
+    found = find_label_errors(X, y, ReadsFromX())
+    assert found.ranked.tolist() == sorted(range(len(y)), key=lambda i: (-found.scores[i], i))
+    assert found.suspects.tolist() == [i for i in found.ranked if found.suggested[i] != y[i]]
+    assert 0 < len(found.suspects) < len(y)
+
+
+def test_noisy_probabilities_go_through_T(probabilities):
+    """q = p T has one explanation, p."""
+    p, y = probabilities
+    p = 0.1 + 0.7 * p  # away from the edges, where EM takes long
+    halves = [(np.arange(30, 60), np.arange(30)), (np.arange(30), np.arange(30, 60))]  # ten labels of each class
+    q = (31 * p @ T3 - 1 / 3) / 30  # the sample that is added to the 30 makes it p T
+    found = find_label_errors(q, y, ReadsFromX(clean=False), T3, cv=halves)
+    for i in range(60):
+        joint = np.array([p[i, k] * T3[k, y[i]] for k in range(3)])
+        np.testing.assert_allclose(found.posterior[i], joint / joint.sum(), atol=2e-3)
+
+
+def test_nothing_is_wrong_under_the_identity(probabilities):
+    X, y = probabilities
+    found = find_label_errors(X, y, ReadsFromX(clean=False), np.eye(3))
+    np.testing.assert_allclose(found.scores, 0, atol=1e-12)
+    assert len(found.suspects) == 0
+    np.testing.assert_array_equal(found.suggested, y)
+
+
+def test_a_label_that_says_nothing_leaves_the_probabilities(probabilities):
+    X, y = probabilities
+    found = find_label_errors(X, y, ReadsFromX(), symmetric(3, 2 / 3 - 1e-6))
+    np.testing.assert_allclose(found.scores, 1 - X[np.arange(len(y)), y], atol=1e-5)
+
+
+def test_a_tie_leaves_the_given_label():
+    X = np.full((30, 3), 1 / 3)
+    found = find_label_errors(X, np.arange(30) % 3, ReadsFromX(), symmetric(3, 2 / 3 - 1e-6))
+    assert len(found.suspects) == 0
+
+
+def test_recovers_the_flipped_labels_of_digits(digits):
+    X, noisy, y, folds, found = digits
+    wrong = noisy != y
+    logistic = LogisticRegression(max_iter=1000)
+    q = cross_val_predict(logistic, X, noisy, cv=folds, method="predict_proba")
+    plain = average_precision_score(wrong, 1 - q[np.arange(len(y)), noisy])
+    assert average_precision_score(wrong, found.scores) > max(0.99, plain + 0.3)
+    assert np.mean(found.suggested == y) > 0.97
+    assert transition_error(found.transition, pairflip(10, 0.4)) < 0.15
+    # The same logistic regression, read through T, is far better than by itself.
+    through = find_label_errors(X, noisy, logistic, found.transition, cv=folds)
+    assert average_precision_score(wrong, through.scores) > plain + 0.3
+
+
+def test_counts_the_flipped_labels_of_digits(digits):
+    _, noisy, y, _, found = digits
+    truth = np.bincount(noisy[noisy != y], minlength=10)
+    assert found.total == pytest.approx(truth.sum(), rel=0.05)
+    assert found.rate == pytest.approx(np.mean(noisy != y), abs=0.02)
+    np.testing.assert_allclose(found.n_errors, truth, atol=15)  # of about 72 each
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        None,
+        VolMin(),
+        DualT(),
+        MCLDCEClassifier(),
+        MuSGDClassifier(random_state=0),
+        RankPruningClassifier(random_state=0),
+        LogisticRegression(),
+        RandomForestClassifier(50, min_samples_leaf=10, random_state=0),
+        CalibratedClassifierCV(RidgeClassifier(), cv=3),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(StandardScaler(), MCLDCEClassifier()),
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
+        GridSearchCV(
+            make_pipeline(StandardScaler(), MCLDCEClassifier()), {"mcldceclassifier__alpha": [1.0, 9.0]}, cv=2
+        ),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+def test_any_classifier(blobs, classifier):
+    X, noisy, wrong = blobs
+    found = find_label_errors(X, noisy, classifier, cv=3, random_state=0)
+    assert average_precision_score(wrong, found.scores) > 0.97
+    assert transition_error(found.transition, pairflip(3, 0.3)) < 0.3  # DualT's is the largest
+
+
+@pytest.mark.parametrize("method", ["forward", "ce"])  # clean probabilities, and noisy ones
+def test_a_network(blobs, method):
+    pytest.importorskip("torch")
+    from unflip.deep import NoisyLabelClassifier
+
+    X, noisy, wrong = blobs
+    images = (X / 5).astype(np.float32).reshape(-1, 1, 1, 2)
+    network = NoisyLabelClassifier(method, epochs=25, lr=0.01, progress=False)
+    found, again = (
+        find_label_errors(images, noisy, network, pairflip(3, 0.3), cv=2, random_state=0).scores for _ in range(2)
+    )
+    assert average_precision_score(wrong, found) > 0.95
+    np.testing.assert_array_equal(found, again)
+
+
+def test_a_given_T_reaches_the_classifier(blobs):
+    X, noisy, _ = blobs
+    T = pairflip(3, 0.3)
+    folds = StratifiedKFold(3)
+    inside = find_label_errors(X, noisy, make_pipeline(StandardScaler(), MCLDCEClassifier(T)), cv=folds)
+    outside = find_label_errors(X, noisy, make_pipeline(StandardScaler(), MCLDCEClassifier()), T, cv=folds)
+    np.testing.assert_array_equal(inside.scores, outside.scores)
+    estimated = find_label_errors(X, noisy, MCLDCEClassifier(), VolMin(), cv=folds)
+    np.testing.assert_array_equal(estimated.scores, find_label_errors(X, noisy, MCLDCEClassifier(), cv=folds).scores)
+    # A T of the classifier's own trains it; the one that is given judges the labels.
+    other = find_label_errors(X, noisy, MCLDCEClassifier(symmetric(3, 0.1)), T, cv=folds)
+    np.testing.assert_allclose(other.transition, T)
+
+
+def test_a_given_estimator_of_T_is_left_alone(blobs):
+    X, noisy, _ = blobs
+    estimator = DualT()
+    found = find_label_errors(X, noisy, LogisticRegression(), estimator, cv=2, random_state=0)
+    assert transition_error(found.transition, pairflip(3, 0.3)) < 0.3
+    assert estimator.random_state is None
+    assert not hasattr(estimator, "transition_")
+
+
+def test_sparse_is_the_array(blobs):
+    X, noisy, _ = blobs
+    found, dense = (find_label_errors(form, noisy, cv=2, random_state=0).scores for form in (sparse.csr_array(X), X))
+    np.testing.assert_allclose(found, dense, atol=1e-6)
+
+
+def test_other_forms_are_the_array(blobs):
+    pd = pytest.importorskip("pandas")
+    X, noisy, _ = blobs
+    rest = {"classifier": LogisticRegression(), "transition": pairflip(3, 0.3), "cv": 2, "random_state": 0}
+    dense = find_label_errors(X, noisy, **rest).scores
+    frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(len(X))[::-1])
+    for form, y in [
+        (frame, pd.Series(noisy, index=frame.index)),
+        (frame, pd.Series(noisy).map({0: "a", 1: "b", 2: "c"}).astype("category")),
+        (X.tolist(), noisy.tolist()),
+    ]:
+        np.testing.assert_array_equal(find_label_errors(form, y, **rest).scores, dense)
+    np.testing.assert_allclose(find_label_errors(sparse.coo_matrix(X), noisy, **rest).scores, dense, atol=1e-6)
+
+
+def test_T_is_estimated_from_what_reaches_the_last_step(blobs):
+    """Categories are no numbers for VolMin, but their one-hot codes are."""
+    X, noisy, _ = blobs
+    words = np.array([["near", "far"][int(value > 3)] for value in X.ravel()], dtype=object).reshape(X.shape)
+    found = find_label_errors(words, noisy, make_pipeline(OneHotEncoder(), LogisticRegression()), cv=3, random_state=0)
+    assert transition_error(found.transition, pairflip(3, 0.3)) < 0.3
+
+
+@pytest.mark.parametrize(
+    "names", [["ant", "bee", "cat"], [10, 20, 30], np.array([1, 5, 9], dtype=np.uint8), [-1.0, 0.0, 1.0]], ids=str
+)
+def test_labels_of_any_kind(blobs, names):
+    X, noisy, _ = blobs
+    coded = find_label_errors(X, noisy, cv=3, random_state=0)
+    y = np.array(names)[noisy]
+    found = find_label_errors(X, y, cv=3, random_state=0)
+    np.testing.assert_array_equal(found.scores, coded.scores)
+    np.testing.assert_array_equal(found.suggested, np.array(names)[coded.suggested])
+    np.testing.assert_array_equal(found.classes, names)
+    assert found.suggested.dtype == y.dtype
+    logistic = find_label_errors(X, y, LogisticRegression(), cv=3, random_state=0)
+    assert set(logistic.suggested.tolist()) == set(np.array(names).tolist())
+
+
+@pytest.mark.parametrize("classifier", [None, LogisticRegression(), MCLDCEClassifier()], ids=str)
+def test_a_class_that_noise_emptied(blobs, classifier):
+    X, noisy, _ = blobs
+    T = symmetric(4, 0.2)
+    y = np.array(["a", "b", "c"])[noisy]
+    found = find_label_errors(X, y, classifier, T, cv=3, classes=["a", "b", "c", "other"], random_state=0)
+    assert found.posterior.shape == (len(y), 4)
+    assert found.n_errors[3] == 0
+    assert found.suggested.dtype.itemsize >= np.dtype("U5").itemsize  # "other" would not fit into the type of y
+
+
+@pytest.mark.parametrize("classifier", [None, LogisticRegression()], ids=str)
+def test_rare_classes(blobs, classifier):
+    """Fewer samples than folds, one of them alone: a misspelt label scores high and is mended."""
+    X, noisy, _ = blobs
+    y = np.array(["ant", "bee", "cat"])[noisy].astype(object)
+    clear = np.flatnonzero((noisy == 0) & (X.sum(axis=1) < 1))
+    y[clear[0]] = "amt"
+    y[clear[1:4]] = "rare"
+    found = find_label_errors(X, y, classifier, cv=4, random_state=0)
+    assert found.scores[clear[0]] > 0.8
+    assert found.suggested[clear[0]] == "ant"
+    assert found.suggested.dtype == object
+    assert np.isfinite(found.scores).all()
+
+
+def test_small_data_take_fewer_folds():
+    X, y = make_blobs(6, centers=[[0, 0], [9, 9]], random_state=0)
+    assert find_label_errors(X, y, LogisticRegression(), symmetric(2, 0.1), cv=10).scores.max() < 0.5
+
+
+def test_same_seed_same_result_and_splitters(blobs):
+    X, noisy, _ = blobs
+    forest = RandomForestClassifier(5, max_depth=2)
+    T = pairflip(3, 0.3)
+    first, again, other = (find_label_errors(X, noisy, forest, T, cv=2, random_state=s).scores for s in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
+    assert forest.random_state is None
+    random = np.random.RandomState(3)
+    folds = StratifiedKFold(4, shuffle=True, random_state=np.random.RandomState(3))
+    by_number = find_label_errors(X, noisy, LogisticRegression(), T, cv=4, random_state=random)
+    by_splitter = find_label_errors(X, noisy, LogisticRegression(), T, cv=folds)
+    np.testing.assert_array_equal(by_number.scores, by_splitter.scores)
+
+
+def test_repeats_are_averaged(blobs):
+    X, noisy, _ = blobs
+    T = pairflip(3, 0.3)
+    repeated = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
+    splits = list(repeated.split(X, noisy))
+    parts = [find_label_errors(X, noisy, LogisticRegression(), T, cv=splits[i : i + 2]) for i in (0, 2)]
+    found = find_label_errors(X, noisy, LogisticRegression(), T, cv=repeated)
+    np.testing.assert_allclose(found.posterior, (parts[0].posterior + parts[1].posterior) / 2)
+    np.testing.assert_allclose(found.posterior.sum(axis=1), 1)
+
+
+def test_neighbours_that_rule_a_label_out_doubt_it(blobs):
+    X, noisy, _ = blobs
+    neighbours, folds = KNeighborsClassifier(20), KFold(3)
+    q = cross_val_predict(neighbours, X, noisy, cv=folds, method="predict_proba")
+    i = np.flatnonzero((noisy == 0) & (q[:, 2] == 0))[0]
+    y = noisy.copy()
+    y[i] = 2
+    found = find_label_errors(X, y, neighbours, symmetric(3, 0.4), cv=folds)
+    assert found.scores[i] > 0.9
+    assert found.suggested[i] != 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        (
+            {"classifier": LinearSVC()},
+            r"predict_proba.*LinearSVC has none. Wrap it: .*CalibratedClassifierCV\(LinearSVC",
+        ),
+        ({"classifier": make_pipeline(StandardScaler(), LinearSVC())}, "Pipeline has none"),
+        ({"classifier": LogisticRegression}, "must be a scikit-learn classifier.*got"),
+        ({"classifier": "volmin"}, "must be a scikit-learn classifier.*'volmin'"),
+        ({"transition": np.eye(2)}, "2 x 2 but there are 3 classes"),
+        ({"transition": "volmin"}, "matrix of numbers"),
+        ({"transition": VolMin}, "matrix of numbers"),
+        ({"transition": np.full((3, 3), 1 / 3)}, "singular"),
+        ({"transition": LogisticRegression()}, "LogisticRegression does not. AnchorPoints"),
+        ({"cv": 1}, "at least 2 folds.*got 1"),
+        ({"cv": "five"}, "a number of folds, a splitter.*'five'"),
+        ({"cv": None}, "a number of folds"),
+        ({"cv": ShuffleSplit(1, test_size=0.5, random_state=0)}, "225 of 450 samples out in no fold.*StratifiedKFold"),
+        ({"y": np.zeros(450)}, "one class only"),
+        ({"y": np.arange(450)}, "450 labels occurs once"),
+        ({"y": np.arange(450) // 5 / 7}, "continuous"),
+        ({"y": np.zeros(449)}, "X has 450 samples but y has 449 labels"),
+        ({"y": np.where(np.arange(450) < 2, np.nan, 1.0)}, "2 missing labels"),
+        ({"classes": [0, 1]}, "labels outside classes: .2."),
+        ({"X": np.zeros((450, 1, 4, 4))}, r"table, but X has shape \(450, 1, 4, 4\).*reshape.*NoisyLabelClassifier"),
+        ({"X": np.full((450, 2), np.nan)}, "NaN"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else next(iter(value)),
+)
+def test_bad_input(blobs, changed, match):
+    X, noisy, _ = blobs
+    with pytest.raises(ValueError, match=match):
+        find_label_errors(**{"X": X, "y": noisy, **changed})
+
+
+def test_says_how_to_give_T_where_X_is_no_table_of_numbers(blobs):
+    X, noisy, _ = blobs
+    words = np.where(X > 3, "far", "near").astype(object)
+
+    class ReadsWords(LogisticRegression):
+        def fit(self, X, y):
+            return super().fit(X == "far", y)
+
+        def predict_proba(self, X):
+            return super().predict_proba(X == "far")
+
+    with pytest.raises(ValueError, match="VolMin cannot estimate T from the X that ReadsWords.*Give T as transition"):
+        find_label_errors(words, noisy, ReadsWords(), cv=KFold(2))
+    pipeline = make_pipeline(FunctionTransformer(lambda X: (X == "far").astype(float)), LogisticRegression())
+    assert find_label_errors(words, noisy, pipeline, cv=KFold(2)).rate > 0
+    assert find_label_errors(words, noisy, ReadsWords(), pairflip(3, 0.3), cv=KFold(2)).rate > 0
