@@ -20,6 +20,7 @@ LAYERS = (
     {"audit", "tabular"},
     {"bench"},
     {"report"},
+    {"own_data"},
     {"demo"},
     {"cli"},
     {"__main__"},

@@ -235,6 +235,8 @@ def _write(path: Path, model: Any) -> Path:
                 aside.rename(path)
             raise
     finally:
+        if aside.exists() and not path.exists():  # stopped between the two renames
+            aside.rename(path)
         shutil.rmtree(partial, ignore_errors=True)
         if path.exists():
             shutil.rmtree(aside, ignore_errors=True)

@@ -161,7 +161,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             near = get_close_matches(missing[0], there, 1)
             raise ValueError(
                 f"the table has no column {', '.join(map(repr, missing[:10]))}, which the model needs"
-                + (f"; is {near[0]!r} meant?" if near else "")
+                + (f"; is {near[0]!r} meant?" if near else ".")
                 + f" It has {', '.join(map(repr, there[:20]))}"
             )
 

@@ -1,0 +1,58 @@
+"""``unflip demo``: the main job on the digits."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from unflip.cli.terminal import estimate, one_sentence, plain, print_noise, steps
+
+
+def demo(
+    rate: Annotated[
+        float, typer.Option(min=0, max=0.45, help="Share of the labels that flip to the next class.")
+    ] = 0.4,
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the noise.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("demo-report"),
+) -> None:
+    """Flip 40 % of the labels of scikit-learn's digits, train on them all the same, and find the wrong ones.
+
+    Example: unflip demo --rate 0.3
+    """
+    # scikit-learn takes a second to import; --help should not wait for it
+    from unflip.demo import FILES, run_demo, write_demo_page
+    from unflip.own_data import Noise
+    from unflip.own_data.folders import check_folder
+
+    with one_sentence():
+        check_folder(out, FILES)
+        with steps() as tell:
+            tell("digits: estimating T, comparing classifiers, auditing the labels")
+            result = run_demo(rate, seed)
+            page = write_demo_page(result, out)
+    console = Console()
+    console.print(
+        f"Digits: {result.n_train:,} training images, {result.noise_rate:.1%} of their labels wrong; "
+        f"{result.n_test:,} test images.\n"
+    )
+    print_noise(console, Noise.of(result.errors.given, result.transition))
+    table = Table(title=f"Pair noise {rate:.0%}: accuracy on clean test labels, and as estimated")
+    table.add_column("classifier")
+    table.add_column("T error", justify="right")
+    table.add_column("accuracy", justify="right")
+    table.add_column("estimate [95 %]", justify="right")
+    for row in result.rows:
+        error = "" if row.transition_error is None else f"{row.transition_error:.3f}"
+        table.add_row(row.classifier, error, f"{row.accuracy:.1%}", estimate(row.estimate))
+    console.print(table)
+    console.print(
+        "T error: sum |T^ - T| / classes, where T^ is estimated from the noisy labels.\n"
+        "Estimate: the accuracy as T^ and noisy test labels tell it; no clean label.\n"
+    )
+    console.print(
+        f"Audit: {len(result.errors.suspects):,} labels should be another; {result.precision:.1%} of them are wrong, "
+        f"which is {result.recall:.1%} of all wrong ones. Taking every suggestion leaves {result.noise_rate_left:.1%}."
+    )
+    typer.echo(f"Page: {plain(page)}")

@@ -1,0 +1,66 @@
+"""``unflip predict`` and ``unflip card``: what a saved model says, and what it is."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unflip.cli.options import Json
+from unflip.cli.terminal import one_sentence, plain, print_json, steps
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
+
+
+def predict(
+    model: Model,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or NPZ file, or a folder of images.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="CSV, TSV or Parquet file, by its suffix.")],
+    as_json: Json = False,
+) -> None:
+    """Predict the clean label of each row, with a probability for each class.
+
+    The columns are known by name: their order does not matter, further ones,
+    such as the labels, are ignored.
+
+    Example: unflip predict model people.csv --out predictions.csv
+    """
+    with one_sentence():
+        from unflip.files import load
+        from unflip.files.output import check_output
+        from unflip.own_data import predict_table, read_for, write_predictions
+
+        check_output(out)
+        if out.exists() and data.exists() and out.samefile(data):
+            raise ValueError(f"{out} is DATA itself; choose another file for the predictions")
+        with steps() as tell:
+            tell(f"reading {data}")
+            fitted = load(model)
+            table = read_for(fitted, data)
+            tell(f"predicting {len(table.X):,} rows")
+            predicted, proba = predict_table(fitted, table)
+            write_predictions(out, table, predicted, proba, fitted.classes_)
+    counts = {str(name): int((predicted == name).sum()) for name in fitted.classes_}
+    if as_json:
+        print_json({"out": str(out), "n_rows": len(predicted), "predicted": counts})
+        return
+    typer.echo(f"{len(predicted):,} predictions: {plain(out)}")
+
+
+def card(
+    model: Model,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it here instead of printing it.", show_default=False)
+    ] = None,
+) -> None:
+    """Describe a saved model in Markdown: its data, the noise found, the estimated accuracy, its limits.
+
+    Example: unflip card model --out model-card.md
+    """
+    with one_sentence():
+        from unflip.files import card as describe
+        from unflip.files.output import write_text
+
+        text = describe(model)
+        if out is not None:
+            write_text(out, text)
+    typer.echo(text if out is None else f"Card: {plain(out)}", nl=out is not None)

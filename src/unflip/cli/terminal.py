@@ -1,0 +1,134 @@
+"""What the commands share: errors in one sentence, progress, and tables of the noise."""
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from unflip.metrics import CleanAccuracy
+    from unflip.own_data import Noise
+
+LONGEST_NAME = 10  # characters of a class in a table of T
+RATES = 20  # columns of the terminal that rates and shares take
+FLIPS = 12  # the most frequent ones, printed where T is too wide
+INTERRUPTED = 130
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Turn a user's mistake into one sentence and exit code 1, warnings into a line each, Ctrl-C into a word."""
+
+    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        typer.echo(f"unflip: warning: {_line(message)}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        try:
+            yield
+        except (ValueError, OSError, ImportError, MemoryError) as error:
+            fail(error)
+        except KeyboardInterrupt:
+            typer.echo("unflip: stopped; nothing was written", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def fail(error: Exception) -> NoReturn:
+    typer.echo(f"unflip: {_line(error) or type(error).__name__}", err=True)
+    raise typer.Exit(1)
+
+
+@contextmanager
+def steps(network: str = "linear") -> Iterator[Callable[[str], None]]:
+    """Give a function that tells which step begins: beside a spinner on a terminal, as a line where piped.
+
+    A network shows a bar of its own, which a spinner would disturb: there it is lines, too.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal or network != "linear":
+        yield lambda text: typer.echo(shown(text), err=True)
+        return
+    with console.status("") as status:
+        yield lambda text: status.update(Text(shown(text)))
+
+
+def print_json(content: Any) -> None:
+    typer.echo(json.dumps(content, indent=1))
+
+
+def print_noise(console: Console, noise: "Noise") -> None:
+    """Print T with its class names and the noise rate of each class; the main flips where T is too wide."""
+    names = [_short(name) for name in noise.names]
+    widest = max(map(len, names))
+    whole = (len(names) + 1) * (max(widest, 3) + 2) + RATES <= console.width
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("clean", no_wrap=True, min_width=widest)
+    for name in names if whole else ():
+        table.add_column(cell(name), justify="right", no_wrap=True)
+    for title in ("noise rate", "share"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for i, name in enumerate(names):
+        matrix = [f"{p:.0%}"[:-1] if p >= 0.005 else "." for p in noise.transition[i]] if whole else []
+        table.add_row(cell(name), *matrix, f"{noise.noise_rates[i]:.1%}", f"{noise.class_prior[i]:.1%}")
+    title = (
+        "T = P(given label | clean label), a row for each clean label, in %" if whole else "Noise of each clean class"
+    )
+    console.print(title, highlight=False)
+    console.print(table)
+    if not whole:
+        _print_flips(console, noise)
+    console.print(f"About {noise.noise_rate:.1%} of the labels are wrong.\n", highlight=False)
+
+
+def estimate(score: "CleanAccuracy") -> str:
+    """Return an estimated accuracy with its interval, in per cent and cut to 0 .. 100."""
+    return f"{min(max(score.estimate, 0), 1):.1%} [{100 * score.low:.1f}, {100 * score.high:.1f}]"
+
+
+def print_unused(columns: Mapping[str, str]) -> None:
+    """Name the columns that cannot be used, and why."""
+    for name, reason in columns.items():
+        typer.echo(f"Column not used: {shown(name)}: {reason}")
+
+
+def cell(text: Any) -> Text:
+    """Return a name as text: nothing in it is markup or a control sequence."""
+    return Text(shown(text))
+
+
+def shown(text: Any) -> str:
+    return "".join(char if char.isprintable() else "?" for char in str(text))
+
+
+def plain(path: str | os.PathLike[str]) -> str:
+    """Return a path as a line of output."""
+    return shown(os.fspath(path))
+
+
+def _print_flips(console: Console, noise: "Noise") -> None:
+    expected = noise.class_prior[:, None] * noise.transition
+    cells = [(float(expected[i, j]), i, j) for i, j in zip(*expected.nonzero(), strict=True) if i != j]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("clean", "given"):
+        table.add_column(title, overflow="fold")
+    table.add_column("P(given | clean)", justify="right")
+    console.print("\nThe most frequent flips")
+    for _, i, j in sorted(cells, reverse=True)[:FLIPS]:
+        table.add_row(cell(noise.names[i]), cell(noise.names[j]), f"{noise.transition[i, j]:.2f}")
+    console.print(table)
+
+
+def _short(name: str) -> str:
+    text = shown(name)
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+
+
+def _line(message: object) -> str:
+    return shown(" ".join(str(message).split()))

@@ -1,0 +1,27 @@
+"""A person's own table, from the file to the answer: what the commands ``unflip fit``, ``audit`` and so on call.
+
+::
+
+    table = read_table("people.csv", label="job")
+    fit_table(table).model.save("model")         T, a classifier that withstands it, and its estimated clean accuracy
+    write_audit(audit_table(table), table, "audit", title="people.csv")
+"""
+
+from unflip.own_data.audit import audit_table, write_audit
+from unflip.own_data.fit import FittedTable, fit_table
+from unflip.own_data.noise import Noise, find_noise, read_transition, write_transition
+from unflip.own_data.predict import predict_table, read_for, write_predictions
+
+__all__ = [
+    "FittedTable",
+    "Noise",
+    "audit_table",
+    "find_noise",
+    "fit_table",
+    "predict_table",
+    "read_for",
+    "read_transition",
+    "write_audit",
+    "write_predictions",
+    "write_transition",
+]

@@ -1,0 +1,163 @@
+"""The labels of a table that are probably wrong, as CSV files and as the page."""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from unflip import __version__
+from unflip._validation import FloatArray
+from unflip.audit import LabelErrors, find_label_errors
+from unflip.files import Table
+from unflip.files.output import write_columns
+from unflip.own_data.folders import written_folder
+from unflip.own_data.learners import labels, make_classifier, make_transition_estimator, prepared, usable
+
+FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html")
+LISTED, LISTED_WITH_PICTURES = 5000, 1500  # suspects on the page, which stays of a size that a browser opens at once
+
+
+def audit_table(
+    table: Table,
+    *,
+    network: str = "linear",
+    transition: FloatArray | None = None,
+    folds: int = 5,
+    epochs: int | None = None,
+    random_state: Any = None,
+    progress: bool | str = False,
+) -> LabelErrors:
+    """Return which labels of a table are probably wrong, see :func:`unflip.audit.find_label_errors`.
+
+    Parameters
+    ----------
+    table : Table
+        What :func:`unflip.files.read_table` gives, with labels.
+    network : {"linear", "mlp", "cnn6"}, default="linear"
+        What judges the labels: :class:`~unflip.transition.VolMin`, or a network by MC-LDCE.
+    transition : array-like of shape (n_classes, n_classes), default=None
+        T[i, j] = P(noisy = j | clean = i); None estimates it.
+    folds : int, default=5
+    epochs : int, default=None
+        Of a network.
+    random_state : int, RandomState instance or None, default=None
+    progress : bool or "auto", default=False
+        Show the progress of a network.
+    """
+    y = labels(table)
+    if network == "linear" and epochs is None:
+        classifier = make_transition_estimator(network)  # VolMin is a classifier as well
+    else:
+        classifier = make_classifier("mcldce", network, None, epochs=epochs, progress=progress)
+    X, _ = usable(table, network)
+    return find_label_errors(X, y, prepared(classifier, X), transition, cv=folds, random_state=random_state)
+
+
+def write_audit(
+    errors: LabelErrors, table: Table, folder: str | os.PathLike[str], *, title: str, command: str = "unflip audit"
+) -> dict[str, Any]:
+    """Write what an audit found to a folder, and return its summary.
+
+    ::
+
+        suspects.csv    name, given, suggested, probability_wrong: labels that should be another, surest first
+        labels.csv      the same of every label, in the order of the table
+        summary.json    the numbers
+        index.html      the page
+
+    The folder appears whole or not at all; an earlier one of the same files is replaced, any other refused.
+    """
+    from unflip.report.page import write_page
+
+    summary = summarise(errors)
+    everything = np.arange(len(errors.scores))
+    with written_folder(folder, FILES) as partial:
+        for name, rows in (("suspects.csv", errors.suspects), ("labels.csv", everything)):
+            write_columns(
+                partial / name,
+                {
+                    "name": table.names[rows],
+                    "given": errors.given[rows],
+                    "suggested": errors.suggested[rows],
+                    "probability_wrong": errors.scores[rows].round(6),
+                },
+            )
+        text = json.dumps({"made_with": f"unflip {__version__}", "data": title, **summary}, indent=1)
+        (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
+        images = table.X if np.ndim(table.X) == 4 else None
+        page = audit_page(errors, [str(name) for name in table.names.tolist()], images, title=title, command=command)
+        write_page(page, partial / "index.html")
+    return summary
+
+
+def summarise(errors: LabelErrors) -> dict[str, Any]:
+    """Return the numbers of an audit for a program."""
+    return {
+        "n_samples": len(errors.scores),
+        "n_suspects": len(errors.suspects),
+        "expected_errors": errors.total,
+        "error_rate": errors.rate,
+        "classes": [str(name) for name in errors.classes.tolist()],
+        "expected_errors_by_given_class": errors.n_errors.tolist(),
+        "transition": errors.transition.tolist(),
+    }
+
+
+def audit_page(
+    errors: LabelErrors,
+    names: Sequence[str],
+    images: Any = None,
+    *,
+    title: str,
+    command: str,
+    classifiers: Sequence[Any] = (),
+    summary: Sequence[tuple[str, str]] = (),
+) -> Any:
+    """Return the :class:`~unflip.report.page.Page` of an audit.
+
+    Parameters
+    ----------
+    errors : LabelErrors
+    names : sequence of str
+        Of the samples.
+    images : array of shape (n_samples, channels, height, width), default=None
+        For thumbnails.
+    title, command : str
+    classifiers : sequence of ComparedClassifier, default=()
+    summary : sequence of (label, text), default=()
+        Further facts for the top of the page.
+    """
+    from unflip.report.page import Page, Suspect
+    from unflip.report.thumbnails import thumbnail
+
+    suspects = errors.suspects
+    listed = suspects[: LISTED if images is None else LISTED_WITH_PICTURES]
+    low, high = (0.0, 1.0) if images is None else (min(float(images.min()), 0.0), max(float(images.max()), 1.0))
+    n, c = errors.posterior.shape
+    codes = np.searchsorted(errors.classes, errors.given)
+    return Page(
+        title=title,
+        summary=[("labels with a better suggestion", f"{len(suspects):,}"), *summary],
+        classes=[str(name) for name in errors.classes.tolist()],
+        transition=errors.transition,
+        noisy_counts=np.bincount(codes, minlength=c),
+        clean_counts=errors.posterior.sum(axis=0),
+        noise_rates=np.clip(1 - np.diag(errors.transition), 0, 1),
+        curves={},
+        classifiers=classifiers,
+        suspects=[
+            Suspect(
+                names[i],
+                str(errors.given[i]),
+                str(errors.suggested[i]),
+                float(np.clip(errors.scores[i], 0, 1)),
+                None if images is None else thumbnail(images[i], low, high),
+            )
+            for i in listed
+        ],
+        n_samples=n,
+        n_suspects_total=len(suspects),
+        made_with=f"unflip {__version__}, {command}",
+    )
