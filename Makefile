@@ -7,16 +7,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 BASE := $(VENV)/installed-base
 DEV := $(VENV)/installed-dev
+DOCS := $(VENV)/installed-docs
 # -c always: without its pin, pip could take another torch with gigabytes of CUDA libraries.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 # Two test processes with one thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# What the tests of the page need, installed where `make test` may. CHROMIUM= leaves the system alone.
+CHROMIUM ?= chromium chromium-driver
+APT := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=20
+
 # deep_accuracy reads the records of deep_transition.
-BENCHMARKS := operators transition linear_fit linear_accuracy linear_table deep_step deep_transition deep_accuracy regularisation
+BENCHMARKS := operators transition linear_fit linear_accuracy linear_table deep_step deep_transition deep_accuracy regularisation audit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint format bench clean
+.PHONY: help demo test browser slow lint format bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 10
@@ -24,8 +29,26 @@ help:  ## show this list
 demo: $(BASE)  ## install the base package and run the demonstration
 	$(BIN)/unflip demo
 
-test: $(DEV)  ## run the tests but the slow ones
+test: $(DEV) browser  ## run the tests but the slow ones
 	$(PYTEST) $(ARGS)
+
+# Whatever goes wrong here is told in a line; the tests of the page then skip, and the others run.
+# The download has its own time limit, so that a slow network never cuts dpkg short.
+browser:  ## install Chromium for the tests of the page, as root on Debian
+	@if command -v chromedriver && { command -v chromium || command -v chromium-browser || command -v google-chrome; }; then \
+		exit 0; \
+	fi >/dev/null; \
+	if [ -z "$(strip $(CHROMIUM))" ] || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+		echo "no Chromium with its driver: the tests of the page skip (on Debian, as root: apt-get install chromium chromium-driver)"; \
+		exit 0; \
+	fi; \
+	echo "installing $(CHROMIUM) for the tests of the page"; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	{ timeout -k 10 120 $(APT) update; \
+		timeout -k 10 400 $(APT) install -y --no-install-recommends --download-only $(CHROMIUM) \
+		&& timeout 900 $(APT) install -y --no-install-recommends --no-download $(CHROMIUM); \
+	} >/dev/null 2>&1 </dev/null \
+	|| echo "$(CHROMIUM) could not be installed: the tests of the page skip"
 
 slow: $(DEV)  ## run the slow tests
 	$(PYTEST) -m slow --timeout 1800 $(ARGS)
@@ -42,8 +65,11 @@ format: $(DEV)  ## mend style and format
 bench: $(DEV)  ## run the scripts in benchmarks/, one after the other
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py; done
 
+docs: $(DOCS)  ## build the documentation, docs/_build/html/index.html
+	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
+
 clean:  ## remove the environment, the caches and what was built
-	rm -rf $(VENV) build dist demo-report .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist demo-report docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -56,4 +82,8 @@ $(BASE): pyproject.toml constraints.txt | $(BIN)/python
 # After the base, never beside it: two pips in one environment would harm each other under make -j.
 $(DEV): $(BASE)
 	$(INSTALL) -e '.[all,dev]'
+	@touch $@
+
+$(DOCS): $(DEV)
+	$(INSTALL) -e '.[docs]'
 	@touch $@

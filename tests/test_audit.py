@@ -151,6 +151,18 @@ def test_recovers_the_flipped_labels_of_digits(digits):
     assert average_precision_score(wrong, through.scores) > plain + 0.3
 
 
+def test_the_default_finds_the_scale_of_the_features(digits):
+    X, _, y, _, _ = digits
+    noisy = corrupt(y, symmetric(10, 0.2), random_state=0)
+    folds = list(StratifiedKFold(2, shuffle=True, random_state=0).split(X, noisy))
+    found, common, each = (
+        find_label_errors(X, noisy, classifier, cv=folds).scores
+        for classifier in (None, VolMin(scaling="common"), VolMin())
+    )
+    np.testing.assert_array_equal(found, common)
+    assert average_precision_score(noisy != y, found) > average_precision_score(noisy != y, each) + 0.005
+
+
 def test_counts_the_flipped_labels_of_digits(digits):
     _, noisy, y, _, found = digits
     truth = np.bincount(noisy[noisy != y], minlength=10)

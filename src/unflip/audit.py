@@ -106,9 +106,10 @@ def find_label_errors(
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
     classifier : classifier with ``predict_proba``, default=None
-        Cloned and fitted anew in each fold. None is :class:`unflip.transition.VolMin`. A classifier of this package
-        predicts p(x) and has its own T. Any other learns the noisy posterior q(x) = p(x) T, from which p(x) is taken,
-        see Notes. In a pipeline, or a search such as ``GridSearchCV``, the classifier inside decides.
+        Cloned and fitted anew in each fold. None is :class:`unflip.transition.VolMin` with ``scaling="auto"``. A
+        classifier of this package predicts p(x) and has its own T. Any other learns the noisy posterior q(x) = p(x) T,
+        from which p(x) is taken, see Notes. In a pipeline, or a search such as ``GridSearchCV``, the classifier inside
+        decides.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, fitted in each fold.
         None is the classifier's own T, and VolMin's where it has none. A classifier of this package with
@@ -146,9 +147,11 @@ def find_label_errors(
     the model learnt from, q <- (n q + prior) / (n + 1): a forest or neighbours may rule a label out, and what is
     impossible cannot be judged.
 
-    *Which classifier.* VolMin brings each feature to unit variance, right for tables. Of pixels, all of one scale, the
-    rare ones then count too much: on the digits with symmetric noise 0.2 the average precision is 0.981, with
-    :class:`unflip.transition.CrossFitEM` on the pixels as they are 0.994 (``benchmarks/audit.py``).
+    *Which classifier.* The default is linear in the features. Which scale they need, held-out noisy labels tell: unit
+    variance each, right for tables, or one scale for all, right for pixels, of which the rare ones would count too
+    much. On the digits with symmetric noise 0.2 the average precision is 0.981 with the first and 0.994 with the
+    second, which it takes (``benchmarks/audit.py``). Where a linear model is too weak, give a network, such as
+    :class:`unflip.transition.CrossFitEM`.
 
     Nearly all of the time goes into fitting the classifier, once a fold.
 
@@ -223,7 +226,7 @@ def _check_classifier(classifier: Any, X: Any) -> Any:
                 f"the default classifier takes a table, but X has shape {X.shape}. Give X.reshape(len(X), -1), or a "
                 "network: classifier=NoisyLabelClassifier(network='cnn6')"
             )
-        return VolMin()
+        return _volmin()
     name = classifier.__name__ if isinstance(classifier, type) else type(classifier).__name__
     if isinstance(classifier, type) or not (hasattr(classifier, "fit") and hasattr(classifier, "get_params")):
         raise ValueError(f"classifier must be a scikit-learn classifier, such as VolMin(), or None; got {classifier!r}")
@@ -233,6 +236,10 @@ def _check_classifier(classifier: Any, X: Any) -> Any:
             f"sklearn.calibration.CalibratedClassifierCV({name}(...))"
         )
     return classifier
+
+
+def _volmin() -> VolMin:
+    return VolMin(scaling="auto")
 
 
 def _check_transition(transition: Any, n_classes: int) -> Any:
@@ -302,7 +309,7 @@ def _transition(model: Any, transition: Any, X: Any, codes: IntArray, classes: N
         # A classifier that was given a matrix has no estimator; VolMin and its like are estimators themselves.
         return check_transition(own, len(classes)), getattr(learner, "transition_estimator_", learner) is not None
     try:
-        T, estimator = resolve_transition(transition, VolMin(), features, codes, classes, None)
+        T, estimator = resolve_transition(transition, _volmin(), features, codes, classes, None)
     except (TypeError, ValueError) as error:
         if transition is not None:
             raise

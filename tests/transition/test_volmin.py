@@ -7,14 +7,19 @@ import pytest
 from scipy import sparse
 from scipy.optimize import approx_fprime
 from scipy.special import softmax
-from sklearn.datasets import load_digits, load_iris, make_blobs
+from scipy.stats import ortho_group
+from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from unflip import load
 from unflip.core.conditioning import well_conditioned
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
-from unflip.transition._crossfit_logistic import row_keys
+from unflip.transition._crossfit_logistic import ALPHA, held_out_loss, row_keys
 from unflip.transition._forward_logistic import label_loss, prepare, take
 from unflip.transition.volmin import FLOOR, _objective, _transition, _unpack
 
@@ -177,6 +182,113 @@ def test_scale_and_offset_of_the_features_do_not_matter(blobs):
         np.testing.assert_allclose(a.transition_, b.transition_, atol=atol)
 
 
+class TestScaling:
+    @pytest.mark.parametrize("sparse_X", [False, True])
+    def test_the_penalty_is_the_formula(self, sparse_X):
+        rng = np.random.default_rng(0)
+        X = rng.normal(3, [1.0, 5.0, 0.1, 0.0], size=(40, 4))
+        W, v = rng.normal(size=(3, 4)), X.var(axis=0)
+        X = sparse.csr_array(X) if sparse_X else X
+        each, common = (
+            0.3 * 4 * np.sum((W * prepare(X, np.arange(40) % 3, None, 3, 0.0, 0.0, scaling)[2]) ** 2)
+            for scaling in ("each", "common")
+        )
+        varied = range(3)  # a weight on the constant feature has no effect, and any penalty makes it zero
+        unseen = 0.3 * 4 * sum(W[k, 3] ** 2 for k in range(3))
+        assert each - unseen == pytest.approx(0.3 * 4 * sum(v[j] * W[k, j] ** 2 for k in range(3) for j in varied))
+        assert common == pytest.approx(0.3 * sum(v) * sum(w**2 for w in W.ravel()))
+
+    def test_each_knows_no_units_and_common_no_axes(self):
+        X, y = linear_softmax(500)
+        X *= [1.0, 1.5, 0.5, 1.0]
+        y = corrupt(y, pairflip(3, 0.2), random_state=0)
+        rotated = X @ ortho_group.rvs(4, random_state=0) + 2.0
+        stretched = X * [1.0, 4.0, 0.5, 2.0] - 1.0
+        T = {}
+        for scaling in ("each", "common"):
+            for name, form in {"given": X, "rotated": rotated, "stretched": stretched}.items():
+                T[scaling, name] = VolMin(scaling=scaling, rounds=0, alpha=1.0).fit(form, y).transition_
+        np.testing.assert_allclose(T["each", "stretched"], T["each", "given"], atol=1e-7)
+        np.testing.assert_allclose(T["common", "rotated"], T["common", "given"], atol=1e-7)
+        assert np.abs(T["each", "rotated"] - T["each", "given"]).max() > 1e-3
+        assert np.abs(T["common", "stretched"] - T["common", "given"]).max() > 1e-3
+
+    def test_common_does_not_see_the_unit_of_all_nor_constant_features(self, blobs):
+        X, y = blobs
+        more = np.hstack([30 * X - 7, np.full((len(y), 3), 5.0)])
+        a, b = (VolMin(scaling="common", rounds=0).fit(form, y) for form in (X, more))
+        np.testing.assert_allclose(a.transition_, b.transition_, atol=1e-7)
+        np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(more), atol=1e-6)
+
+    def test_equal_variances_make_both_the_same(self, blobs):
+        X, y = blobs
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        a, b = (VolMin(scaling=scaling, rounds=0).fit(X, y) for scaling in ("each", "common"))
+        np.testing.assert_allclose(a.transition_, b.transition_, atol=1e-7)
+
+    def test_features_that_are_all_constant_leave_the_shares(self):
+        model = VolMin(scaling="common").fit(np.ones((30, 2)), np.arange(30) % 3)
+        np.testing.assert_allclose(model.predict_proba(np.ones((1, 2))) @ model.transition_, 1 / 3, atol=1e-3)
+
+    @pytest.mark.parametrize("scaling", ["each", "common"])
+    def test_held_out_loss_is_that_of_logistic_regression(self, blobs, scaling):
+        X, y = blobs
+        problem, mean, scale = prepare(X, y, None, 3, 0.0, 0.0, scaling)
+        Z, fold = (X - mean) / scale, row_keys(X) % 5
+        scores = np.empty((len(y), 3))
+        for k in range(5):
+            model = LogisticRegression(C=1 / (ALPHA * 2), tol=1e-8).fit(Z[fold != k], y[fold != k])
+            scores[fold == k] = model.decision_function(Z[fold == k])
+        best = min(log_loss(y, softmax(t * scores, axis=1)) for t in np.exp(np.linspace(-1, 1, 401)))
+        assert held_out_loss(problem, X) == pytest.approx(best, abs=1e-4)
+
+    @pytest.mark.parametrize("noise", [symmetric(10, 0.2), pairflip(10, 0.4)], ids=["symmetric", "pair"])
+    def test_auto_takes_pixels_as_they_are_and_not_what_has_odd_units(self, noise):
+        X, y = load_digits(return_X_y=True)
+        noisy = corrupt(y, noise, random_state=0)
+        units = 10 ** np.random.default_rng(0).uniform(-2, 2, size=64)
+        for form, right in ((X, "common"), (X * units, "each")):
+            auto, fixed = (VolMin(scaling=s, rounds=0).fit(form, noisy) for s in ("auto", right))
+            assert auto.scaling_ == right
+            np.testing.assert_array_equal(auto.coef_, fixed.coef_)
+            np.testing.assert_array_equal(auto.transition_, fixed.transition_)
+
+    def test_auto_scales_the_columns_of_a_table(self):
+        X, y = load_wine(return_X_y=True)  # the largest variance is a million times the smallest
+        for T in (symmetric(3, 0.2), pairflip(3, 0.4)):
+            assert VolMin(scaling="auto").fit(X, corrupt(y, T, random_state=0)).scaling_ == "each"
+
+    def test_auto_is_each_for_few_rows(self):
+        X, y = load_digits(return_X_y=True)
+        assert VolMin(scaling="auto", max_iter=2000).fit(X[:150], y[:150]).scaling_ == "each"
+
+    def test_weights_are_repetition_for_the_choice(self, blobs):
+        X, y = blobs
+        w = np.arange(len(y)) % 3
+        a, _, _ = prepare(X, y, w.astype(float), 3, 0.0, 0.0, "common")
+        repeated = X.repeat(w, axis=0)
+        b, _, _ = prepare(repeated, y.repeat(w), None, 3, 0.0, 0.0, "common")
+        assert held_out_loss(a, X) == pytest.approx(held_out_loss(b, repeated), rel=1e-6)
+
+    def test_pixels_are_better_with_a_common_scale(self):
+        X, y = load_digits(return_X_y=True)
+        noisy = corrupt(y[:1200], symmetric(10, 0.4), random_state=0)
+        each, common = (VolMin(scaling=s).fit(X[:1200], noisy).score(X[1200:], y[1200:]) for s in ("each", "common"))
+        assert common > each + 0.005
+
+    def test_is_saved(self, blobs, tmp_path):
+        X, y = blobs
+        model = VolMin(scaling="auto").fit(X, y)
+        model.save(tmp_path / "model")
+        loaded = load(tmp_path / "model")
+        assert (loaded.scaling, loaded.scaling_) == ("auto", model.scaling_)
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+    @parametrize_with_checks([VolMin(scaling="auto")])
+    def test_scikit_learn(self, estimator, check):
+        check(estimator)
+
+
 def test_float32_path_agrees_with_float64(blobs, monkeypatch):
     X, y = blobs
     X = X.astype(np.float32)
@@ -228,6 +340,8 @@ def test_warns_when_it_stops_early(blobs):
         ({"alpha": "big"}, "alpha must be"),
         ({"tol": np.nan}, "tol must be"),
         ({"max_iter": 0}, "max_iter must be"),
+        ({"scaling": "both"}, "scaling must be 'each', 'common' or 'auto'; got 'both'"),
+        ({"scaling": None}, "scaling must be"),
         ({"classes": [0, 1]}, "outside classes"),
     ],
 )

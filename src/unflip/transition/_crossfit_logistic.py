@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from unflip._validation import FloatArray, IntArray
 from unflip.core.em import em_transition
-from unflip.transition._forward_logistic import Problem, codes_of, label_loss, logits, take
+from unflip.transition._forward_logistic import Problem, codes_of, label_loss, logits, take, with_penalty
 
 ALPHA = 0.25  # penalty of the models per feature; the temperature makes up for it, 0.06 and 1 give nearly the same T
 LEAST_ROWS = 20  # distinct rows per class; with fewer the models of the folds know too little
@@ -35,10 +35,10 @@ def cross_fit(problem: Problem, X: Any, T: FloatArray, rounds: int) -> tuple[Flo
     """
     c, d = len(problem.slices), problem.X.shape[1]
     keys = row_keys(X)[problem.rows]
-    if min(len(np.unique(keys)), problem.total) < LEAST_ROWS * c:
+    folds = _number_of_folds(keys, problem)
+    if not folds:
         return None
-    folds = 2 if len(keys) * d * c > LARGE else 5
-    problem = problem._replace(penalty=ALPHA * d)
+    problem = with_penalty(problem, ALPHA * d)
     codes = codes_of(problem)
     seen = [take(problem, keys % folds != k) for k in range(folds)]
     unseen = [np.flatnonzero(keys % folds == k) for k in range(folds)]
@@ -52,13 +52,34 @@ def cross_fit(problem: Problem, X: Any, T: FloatArray, rounds: int) -> tuple[Flo
             models[k] = _fit_model(seen[k], T, models[k])
             held_out = problem._replace(X=problem.X[unseen[k]])
             z[:, unseen[k]] = logits(*_unpack(models[k], problem), held_out)
-        temperature = _fit_temperature(z, codes, T, problem.weights)
+        temperature, _ = _temperature(z, codes, T, problem.weights)
         posteriors = softmax(temperature * z, axis=0).T
         before, T = T, em_transition(posteriors, codes, T, steps=EM_STEPS, sample_weight=problem.weights)
         if np.abs(T - before).sum() < SETTLED * c:
             break
     W, b = _unpack(_fit_model(problem, T, np.mean(models, axis=0)), problem)
     return T, temperature * W, temperature * b
+
+
+def held_out_loss(problem: Problem, X: Any) -> float:
+    """Return how badly a logistic model of the noisy labels predicts them where it did not see them; inf: too few rows.
+
+    ::
+
+        min over t   sum_i w_i (-log softmax(t z_i)[y_i])        z_i of the model that saw the other folds
+    """
+    c, d = len(problem.slices), problem.X.shape[1]
+    keys = row_keys(X)[problem.rows]
+    folds = _number_of_folds(keys, problem)
+    if not folds:
+        return np.inf
+    problem = with_penalty(problem, ALPHA * d)
+    z = np.empty((c, len(keys)))
+    for k in range(folds):
+        unseen = keys % folds == k
+        model = _fit_model(take(problem, ~unseen), np.eye(c), np.zeros(c * d + c))
+        z[:, unseen] = logits(*_unpack(model, problem), problem._replace(X=problem.X[unseen]))
+    return _temperature(z, codes_of(problem), np.eye(c), problem.weights)[1]
 
 
 def row_keys(X: Any) -> NDArray[np.uint32]:
@@ -75,6 +96,14 @@ def row_keys(X: Any) -> NDArray[np.uint32]:
         block = np.ascontiguousarray(block, dtype=np.float64) + 0.0  # no -0.0
         keys[start : start + step] = [zlib.crc32(row) for row in block]
     return keys
+
+
+def _number_of_folds(keys: NDArray[np.uint32], problem: Problem) -> int:
+    """Five, two for large data, none for data with too few different rows."""
+    c, d = len(problem.slices), problem.X.shape[1]
+    if min(len(np.unique(keys)), problem.total) < LEAST_ROWS * c:
+        return 0
+    return 2 if len(keys) * d * c > LARGE else 5
 
 
 def _fit_model(problem: Problem, T: FloatArray, start: FloatArray) -> FloatArray:
@@ -96,12 +125,13 @@ def _unpack(theta: FloatArray, problem: Problem) -> tuple[FloatArray, FloatArray
     return (U if problem.whitening is None else U @ problem.whitening), b
 
 
-def _fit_temperature(z: FloatArray, codes: IntArray, T: FloatArray, weights: FloatArray) -> float:
-    """Return t with the most likely noisy labels under softmax(t z) T."""
+def _temperature(z: FloatArray, codes: IntArray, T: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Return t with the most likely noisy labels under softmax(t z) T, and the loss with it."""
     columns = T[:, codes]  # (c, n)
 
     def loss(log_t: float) -> float:
         p = np.sum(softmax(np.exp(log_t) * z, axis=0) * columns, axis=0)
         return -float(weights @ np.log(np.maximum(p, 1e-30)))
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-3}).x))
+    found = minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-3})
+    return float(np.exp(found.x)), float(found.fun)

@@ -1,0 +1,64 @@
+"""The documentation names what there is, and its guide runs."""
+
+import re
+import runpy
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import unflip
+from tests.test_readme import run_blocks
+from unflip.cli.fit import METHODS
+from unflip.linear import __all__ as LINEAR
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "api").glob("*.rst")))
+CONSTANTS = {"CLASSES", "FORMAT", "METHODS"}
+
+
+def described():
+    """Every name that a page of the reference describes, as module.name."""
+    module, found = "", set()
+    for line in PAGES.splitlines():
+        if match := re.match(r"\.\. (currentmodule|autoclass|autofunction):: (\S+)", line):
+            kind, name = match.groups()
+            if kind == "currentmodule":
+                module = name
+            else:
+                found.add(f"{module}.{name}")
+    return found
+
+
+def test_reference_describes_every_public_name():
+    modules = ["core", "transition", "linear", "deep", "deep.methods", "files", "own_data", "datasets", "report"]
+    public = {f"unflip.{module}.{name}" for module in modules for name in _all(f"unflip.{module}") - CONSTANTS}
+    public -= {f"unflip.deep.{name}" for name in ("Method", "find_method", "make_method")}  # among deep.methods
+    public |= {f"unflip.{module}.{name}" for name, module in unflip._HOME.items()}
+    assert not public - described()
+
+
+def test_reference_lists_what_it_describes():
+    # each name stands in the table at the head of its section as well
+    listed = re.findall(r"^   (\w+)$", PAGES, re.MULTILINE)
+    assert {name.rsplit(".", 1)[1] for name in described()} <= set(listed)
+
+
+@pytest.mark.parametrize("name", [*METHODS, *LINEAR])
+def test_methods_page_has_the_method(name):
+    page = (DOCS / "methods.md").read_text(encoding="utf-8")
+    assert f"| `{name}` |" in page or f"import {name}` |" in page
+
+
+def test_the_guide_runs(tmp_path, monkeypatch):
+    for library in ("pandas", "safetensors", "jinja2"):
+        pytest.importorskip(library)
+    runpy.run_path(str(ROOT / "examples" / "csv_to_model.py"))["write_fruit"](tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert run_blocks(DOCS / "guide.md") >= 6
+    assert {"audit", "model", "fruit.csv"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def _all(module):
+    return set(import_module(module).__all__)
