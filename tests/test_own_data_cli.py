@@ -280,7 +280,11 @@ def test_ctrl_c_leaves_nothing(tmp_path):
     frame = pd.DataFrame(random.normal(size=(6000, 40)).round(3), columns=[f"x{i}" for i in range(40)])
     frame["kind"] = random.integers(12, size=6000)
     frame.to_csv(tmp_path / "t.csv", index=False)
-    process = start("fit", tmp_path / "t.csv", "--label", "kind", "--out", tmp_path / "model")
+    # A shell that runs the tests in the background has them ignore SIGINT, which children inherit.
+    process = start(
+        *("fit", tmp_path / "t.csv", "--label", "kind", "--out", tmp_path / "model"),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("fitting mcldce"):
