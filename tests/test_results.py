@@ -7,7 +7,7 @@ import pytest
 
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
-from unflip.report import write_tables
+from unflip.report import write_report
 
 ROOT = Path(__file__).parents[1]
 REPORTS = sorted((ROOT / "results").glob("*/report/table-*.md"))
@@ -18,7 +18,7 @@ def test_a_committed_table_is_what_its_records_give(path, tmp_path):
     experiment = read_experiment(ROOT / "experiments" / f"{path.parents[1].name}.toml")
     protocol = path.stem.removeprefix("table-")
     records = list(Store(path.parents[1]).records(experiment.cells(protocol=protocol)))
-    write_tables(experiment, records, tmp_path, protocol=protocol)
+    write_report(experiment, records, tmp_path, protocol=protocol, figures=False)
     for kind in ("md", "csv", "tex"):
         made, there = (folder / f"{path.stem}.{kind}" for folder in (tmp_path, path.parent))
         assert made.read_text(encoding="utf-8") == there.read_text(encoding="utf-8"), (

@@ -98,7 +98,7 @@ class CNN6(nn.Sequential):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        # Channels last in memory, which every layer passes on: a tenth to a quarter less time a step on a CPU.
+        # Channels last in memory, which every layer passes on and a CPU's convolutions are faster with.
         return super().forward(x.contiguous(memory_format=torch.channels_last))
 
 

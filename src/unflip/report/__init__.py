@@ -11,7 +11,7 @@ from unflip.report.grid import accuracy_grid, transition_grid
 from unflip.report.results import Results, gather
 from unflip.report.tables import csv_table, latex_table, markdown_table
 
-__all__ = ["write_report", "write_tables"]
+__all__ = ["write_report"]
 
 
 def write_report(
@@ -20,6 +20,8 @@ def write_report(
     folder: str | Path,
     commit: str | None = None,
     protocol: str | None = None,
+    *,
+    figures: bool = True,
 ) -> list[Path]:
     """Write the tables and figures of each protocol that has records, and return the paths.
 
@@ -43,6 +45,8 @@ def write_report(
         table.
     protocol : str, default=None
         Report this one only.
+    figures : bool, default=True
+        False writes the tables alone.
 
     Raises
     ------
@@ -53,19 +57,9 @@ def write_report(
     """
     reports = _gather(experiment, records, commit, protocol)
     written = [path for results in reports for path in _write_tables(results, Path(folder))]
-    return written + [path for results in reports for path in _write_figures(results, Path(folder))]
-
-
-def write_tables(
-    experiment: Experiment,
-    records: Iterable[dict[str, Any]],
-    folder: str | Path,
-    commit: str | None = None,
-    protocol: str | None = None,
-) -> list[Path]:
-    """Write the tables of :func:`write_report` without its figures, and return the paths."""
-    reports = _gather(experiment, records, commit, protocol)
-    return [path for results in reports for path in _write_tables(results, Path(folder))]
+    if figures:
+        written += [path for results in reports for path in _write_figures(results, Path(folder))]
+    return written
 
 
 def _gather(
