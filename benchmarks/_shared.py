@@ -81,11 +81,3 @@ class Report:
         if self.out:
             self.out.parent.mkdir(parents=True, exist_ok=True)
             self.out.write_text("\n".join(self.lines))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all, also when the run is killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text)
-    partial.replace(path)

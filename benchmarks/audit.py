@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _shared import Report, features, images, path_of, write_whole
+from _shared import Report, features, images, path_of
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from unflip.audit import LabelErrors, find_label_errors
+from unflip.files.output import write_whole
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
 

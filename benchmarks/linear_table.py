@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _shared import Report, features, seconds, write_whole
+from _shared import Report, features, seconds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
+from unflip.files.output import write_whole
 from unflip.linear import (
     CEGEClassifier,
     LICSClassifier,

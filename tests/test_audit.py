@@ -34,13 +34,14 @@ T3 = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
 class ReadsFromX(ClassifierMixin, BaseEstimator):
     """Its probabilities are the columns of X; with ``clean`` it has a T and calls them clean."""
 
-    def __init__(self, clean=True):
+    def __init__(self, clean=True, estimate=T3):
         self.clean = clean
+        self.estimate = estimate
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)
         if self.clean:
-            self.transition_ = T3
+            self.transition_ = self.estimate
         return self
 
     def predict_proba(self, X):
@@ -85,15 +86,59 @@ def test_scores_are_bayes_rule(probabilities):
     np.testing.assert_allclose(found.transition, T3)
 
 
-def test_an_estimated_T_gets_one_sample_of_any_label_a_class(probabilities):
-    X, y = probabilities
-    halves = [(np.arange(30, 60), np.arange(30)), (np.arange(30), np.arange(30, 60))]  # ten labels of each class
+def drawn(T, n=600, seed=0):
+    """Sharp probabilities, and labels that were flipped by T."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(len(T), 0.05), size=n)
+    return p, np.array([rng.choice(len(T), p=row) for row in p @ T])
+
+
+def test_an_estimated_T_gets_one_sample_of_any_label_a_class():
+    X, y = drawn(T3)
+    halves = [(np.arange(300, 600), np.arange(300)), (np.arange(300), np.arange(300, 600))]
     found = find_label_errors(X, y, ReadsFromX(), cv=halves)
-    for i in range(len(y)):
-        pi = np.linalg.solve(T3.T, np.full(3, 1 / 3))
-        joint = [X[i, k] * (30 * pi[k] * T3[k, y[i]] + 1 / 3) / (30 * pi[k] + 1) for k in range(3)]
-        np.testing.assert_allclose(found.posterior[i], np.array(joint) / sum(joint))
+    for train, test in halves:
+        pi = np.linalg.solve(T3.T, [np.mean(y[train] == k) for k in range(3)])
+        assert pi.min() > 0  # the prior is then the solution itself
+        for i in test:
+            joint = [X[i, k] * (300 * pi[k] * T3[k, y[i]] + 1 / 3) / (300 * pi[k] + 1) for k in range(3)]
+            np.testing.assert_allclose(found.posterior[i], np.array(joint) / sum(joint))
     np.testing.assert_allclose(found.transition, T3)  # shown as it was estimated
+
+
+class TestEvenFlips:
+    NEARLY = np.array([[0.62, 0.22, 0.16], [0.2, 0.6, 0.2], [0.17, 0.25, 0.58]])
+
+    def found(self, T, n=600, estimated=NEARLY):
+        X, y = drawn(T, n)
+        return X, y, find_label_errors(X, y, ReadsFromX(estimate=estimated), random_state=0)
+
+    def test_take_the_place_of_a_T_that_the_labels_do_not_tell_from_them(self):
+        X, y, found = self.found(symmetric(3, 0.4))
+        off = found.transition[~np.eye(3, dtype=bool)]
+        np.testing.assert_allclose(off, off[0])
+        assert 2 * off[0] == pytest.approx(0.4, abs=0.02)
+        by_probability = 1 - X[np.arange(len(y)), y]
+        assert np.diff(found.scores[np.argsort(by_probability)]).min() > -1e-12  # the same order
+        even = symmetric(3, 2 * off[0])
+        joint = X * even[:, y].T
+        np.testing.assert_allclose(found.posterior, joint / joint.sum(axis=1, keepdims=True))
+
+    def test_but_not_of_one_that_explains_the_labels_better(self):
+        X, y, found = self.found(T3, estimated=T3)
+        even = symmetric(3, 0.25)
+        gain = sum(np.log(X[i] @ T3[:, y[i]]) - np.log(X[i] @ even[:, y[i]]) for i in range(len(y)))
+        assert gain > 3 * 2 - 1  # what Akaike's criterion asks for
+        np.testing.assert_allclose(found.transition, T3)
+
+    def test_nor_of_one_that_was_given(self):
+        X, y = drawn(symmetric(3, 0.4))
+        np.testing.assert_allclose(find_label_errors(X, y, ReadsFromX(), self.NEARLY).transition, self.NEARLY)
+
+    def test_more_labels_tell_more(self):
+        few, many = (self.found(self.NEARLY, n)[2].transition for n in (60, 6000))
+        np.testing.assert_allclose(np.diag(few), few[0, 0])
+        np.testing.assert_allclose(many, self.NEARLY)
 
 
 def test_order_of_samples(probabilities):

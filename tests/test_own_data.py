@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("safetensors")
 import pandas as pd
 
 from unflip import load
+from unflip.audit import find_label_errors
 from unflip.core import clean_prior
 from unflip.files import Table, card, read_table
 from unflip.files.output import write_columns
@@ -26,6 +28,7 @@ from unflip.own_data import (
     read_for,
     read_transition,
     write_audit,
+    write_fit_page,
     write_predictions,
     write_transition,
 )
@@ -170,6 +173,36 @@ class TestFit:
         assert np.array_equal(predicted, found.model.predict(table.X))
         alone = fit_table(table, network="mlp", method="ce", transition=T, epochs=1, random_state=0)
         assert alone.baseline is None
+        assert set(found.curves) == {
+            f"{name}: {what}"
+            for name in ("mcldce", "cross-entropy")
+            for what in ("loss", "accuracy on held-out noisy labels")
+        }
+        assert all(len(values) == 2 for values in found.curves.values())
+        noisy = found.curves["mcldce: accuracy on held-out noisy labels"][-1]
+        assert round(noisy * found.n_test) == pytest.approx(noisy * found.n_test)
+
+    def test_the_page_of_a_fit(self, fitted, table, tmp_path):
+        pytest.importorskip("jinja2")
+        curves = {"mcldce: loss": [2.0, 1.0]}
+        path = write_fit_page(replace(fitted, curves=curves), tmp_path / "page", title="<b>people.csv")
+        text = path.read_text(encoding="utf-8")
+        assert "&lt;b&gt;people.csv" in text
+        assert "<b>people" not in text
+        for words in (
+            "curves-title",
+            "mcldce, linear",
+            "ridge without correction",
+            "mcldce: loss",
+            f"{fitted.n_test:,} noisy labels",
+        ):
+            assert words in text
+        assert "uspect labels" not in text
+        write_fit_page(fitted, tmp_path / "page", title="again")
+        assert "curves-title" not in path.read_text(encoding="utf-8")  # a linear model has no epochs
+        (tmp_path / "page" / "mine.txt").write_text("mine")
+        with pytest.raises(FileExistsError, match="no earlier result"):
+            write_fit_page(fitted, tmp_path / "page", title="again")
 
     @pytest.mark.parametrize(
         ("options", "words"),
@@ -329,6 +362,15 @@ class TestAudit:
         wrong = table.y != make_frame()[1]
         assert wrong[errors.suspects].mean() > 0.9
         assert abs(errors.total - wrong.sum()) < 0.25 * wrong.sum()
+
+    def test_embeddings_keep_the_scale_that_they_have_in_common(self):
+        """What ``find_label_errors`` finds in the same numbers: a preprocessor must not blow up the rare ones."""
+        random = np.random.default_rng(0)
+        y = random.integers(3, size=300)
+        X = random.normal(size=(300, 20)) * np.r_[np.ones(4), np.full(16, 0.01)] + 4 * np.eye(3, 20)[y]
+        noisy = corrupt(y, T, random_state=0)
+        ours = audit_table(Table(X, noisy, None, np.arange(300), "y", ("0", "1", "2")), folds=3, random_state=0)
+        np.testing.assert_allclose(ours.scores, find_label_errors(X, noisy, cv=3, random_state=0).scores)
 
     def test_a_given_t_is_used(self, table):
         assert np.array_equal(audit_table(table, transition=T, folds=2, random_state=0).transition, T)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -295,3 +296,94 @@ def test_ctrl_c_leaves_nothing(tmp_path):
     assert err == "unflip: stopped; nothing was written\n"
     assert out == ""
     assert [item.name for item in tmp_path.iterdir()] == ["t.csv"]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_ctrl_c_while_the_model_is_saved_leaves_what_was_there(folder, tmp_path, monkeypatch, old):
+    import safetensors.numpy
+
+    if old:
+        shutil.copytree(folder / "model", tmp_path / "model")
+    save = safetensors.numpy.save_file
+
+    def interrupted(*arguments):
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", interrupted)
+    done = invoke("fit", folder / "people.csv", "--label", "kind", "--out", tmp_path / "model", "--seed", 5)
+    assert done.exit_code == 130
+    assert [item.name for item in tmp_path.iterdir()] == ["model"] * old
+    if old:
+        assert load(tmp_path / "model").classifier.random_state == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo-terminals")
+def test_a_terminal_shows_a_spinner_and_no_lines_of_steps(folder, tmp_path):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "unflip.cli", "transition", folder / "people.csv", "--label", "kind"]
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+        out = process.stdout.read()
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"estimating T from 300 rows" in shown
+    assert b"\x1b[?25l" in shown  # the cursor is hidden while it turns,
+    assert b"\x1b[?25h" in shown  # and comes back
+    assert b"\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("line", "offered", "others"),
+    [
+        ("unflip au", {"audit"}, {"fit"}),
+        ("unflip fit data.csv --method r", {"rank-pruning"}, {"mcldce"}),
+        ("unflip fit data.csv --network ", {"linear", "mlp", "cnn6"}, set()),
+    ],
+)
+def test_the_shell_completes(line, offered, others):
+    environment = {
+        **os.environ,
+        "_UNFLIP_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split(" ")) - 1),
+    }
+    command = [sys.executable, "-c", "from unflip.cli import app; app(prog_name='unflip')"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    found = set(done.stdout.split())
+    assert offered <= found, done.stderr
+    assert not others & found
+
+
+def test_fit_writes_its_page(folder, tmp_path):
+    options = ("--label", "kind", "--out", tmp_path / "model", "--page", tmp_path / "page")
+    done = invoke("fit", folder / "people.csv", *options)
+    assert done.exit_code == 0, done.output
+    assert f"Page: {tmp_path / 'page' / 'index.html'}" in done.stdout
+    assert "people.csv" in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    (tmp_path / "page" / "mine").write_text("mine")
+    refused = invoke("fit", folder / "people.csv", *options)
+    assert (refused.exit_code, "no earlier result" in refused.stderr) == (1, True)
+
+
+def test_audit_with_a_network(folder, tmp_path):
+    pytest.importorskip("torch")
+    done = invoke(
+        *("audit", folder / "people.csv", "--label", "kind", "--out", tmp_path / "audit", "--folds", 2),
+        *("--network", "mlp", "--epochs", 2, "--transition", folder / "T.npy", "--json"),
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["transition"] == T.tolist()
+    assert (tmp_path / "audit" / "index.html").is_file()

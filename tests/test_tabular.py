@@ -155,8 +155,19 @@ def test_weights(trees):
         TableClassifier(LNSIClassifier()).fit(frame, noisy, sample_weight=weights)
 
 
+def test_a_network_keeps_what_it_is_worth_after_each_epoch(trees):
+    deep = pytest.importorskip("unflip.deep")
+    frame, noisy, _ = trees
+    network = deep.NoisyLabelClassifier("ce", "mlp", epochs=2, progress=False, random_state=0)
+    model = TableClassifier(network).fit(frame, noisy, evaluate=(frame[:40], noisy[:40]))
+    last = model.classifier_.history_[-1]["accuracy"]
+    assert last == pytest.approx(np.mean(model.predict(frame[:40]) == noisy[:40]))
+
+
 def test_mistakes(trees, tmp_path):
     frame, noisy, _ = trees
+    with pytest.raises(ValueError, match="MCLDCEClassifierCV is not trained in epochs"):
+        TableClassifier().fit(frame, noisy, evaluate=(frame, noisy))
     with pytest.raises(ValueError, match="150 samples but y has 149 labels"):
         TableClassifier().fit(frame, noisy[1:])
     with pytest.raises(ValueError, match="with predict_proba; got 5"):

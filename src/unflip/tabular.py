@@ -60,7 +60,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.classifier = classifier
         self.max_categories = max_categories
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, evaluate: Any = None) -> Self:
         """Fit to noisy labels.
 
         Parameters
@@ -70,19 +70,26 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
             Noisy labels of any kind.
         sample_weight : array-like of shape (n_samples,), default=None
             Counts in the classifier; the scale of the features is that of all samples.
+        evaluate : (X, y), default=None
+            For a network, which keeps its accuracy on these after each epoch in ``history_``.
         """
         classifier = self._unfitted()
         check_rows(X, y)
-        weights = {}
+        further: dict[str, Any] = {}
         if sample_weight is not None:
             if not has_fit_parameter(classifier, "sample_weight"):
                 raise ValueError(
                     f"{type(classifier).__name__} takes no sample weights; leave them out, or choose another classifier"
                 )
-            weights = {"sample_weight": sample_weight}
+            further["sample_weight"] = sample_weight
         preprocessor = None if np.ndim(X) > 2 else Preprocessor(self.max_categories).fit(X)
         samples = X if preprocessor is None else preprocessor.transform(X)
-        self.classifier_ = classifier.fit(samples, np.asarray(y), **weights)
+        if evaluate is not None:
+            if not has_fit_parameter(classifier, "evaluate"):
+                raise ValueError(f"{type(classifier).__name__} is not trained in epochs; leave evaluate out")
+            seen = evaluate[0] if preprocessor is None else preprocessor.transform(evaluate[0])
+            further["evaluate"] = (seen, evaluate[1])
+        self.classifier_ = classifier.fit(samples, np.asarray(y), **further)
         self.preprocessor_ = preprocessor
         self.metrics_, self.metadata_ = {}, {}
         return self

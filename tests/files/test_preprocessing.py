@@ -51,6 +51,13 @@ def fitted():
     return Preprocessor().fit(FRAME)
 
 
+def test_numbers_may_keep_their_scale():
+    kept = Preprocessor(standardize=False).fit(FRAME).transform(FRAME)
+    np.testing.assert_array_equal(kept[:, 0], [20, 30, 40, 70, 30, 30])  # the median where there is none
+    np.testing.assert_array_equal(kept[:, 1], FRAME["rooms"])
+    np.testing.assert_array_equal(kept[:, 2:], twin(FRAME)[:, 2:])
+
+
 def test_equals_its_formula(fitted):
     np.testing.assert_allclose(fitted.transform(FRAME), twin(FRAME), atol=1e-12)
     assert fitted.get_feature_names_out().tolist() == [

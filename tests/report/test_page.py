@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from unflip.report.page import PNG, ComparedClassifier, Page, Suspect, _axis, _curve, _heat, write_page
+from unflip.report.page import ComparedClassifier, Page, Suspect, write_page
+from unflip.report.page_data import PNG
+from unflip.report.page_marks import axis, curve, heat
 
 HOSTILE = "<script>alert(1)</script>"
 QUOTED = """a"b'c</script><!--&amp; .png"""
@@ -133,6 +135,14 @@ def test_a_page_may_be_nearly_empty(written):
     assert "Compared classifiers" not in text
 
 
+def test_a_page_where_nobody_looked_for_suspects_says_nothing_of_them(written):
+    tree = written(make(suspects=None, n_suspects_total=0))
+    assert "Training" in tree.find("body")[0]["text"]
+    assert not tree.find("section", id="suspects")
+    assert not tree.find("table", id="table")
+    assert not any("uspect" in element["text"] for kind in ("p", "h2", "a") for element in tree.find(kind))
+
+
 def test_names_stay_text_wherever_they_stand(written):
     classes = (HOSTILE, QUOTED)
     tree = written(
@@ -243,17 +253,17 @@ def cells(paths, c):
 
 def test_the_heat_map_shades_every_cell_by_its_value():
     T = np.random.default_rng(3).dirichlet(np.ones(7), 7)
-    heat = _heat(T)
+    shaded = heat(T)
     flips = np.where(np.eye(7, dtype=bool), 0, T)
-    np.testing.assert_allclose(cells(heat["flipped"], 7), flips / flips.max(), atol=0.5 / 24 + 1e-12)
-    np.testing.assert_array_equal(cells(heat["kept"], 7), np.diag(np.diag(T)))
-    assert heat["largest"] == flips.max()
-    assert _heat(np.eye(4))["flipped"] == []
+    np.testing.assert_allclose(cells(shaded["flipped"], 7), flips / flips.max(), atol=0.5 / 24 + 1e-12)
+    np.testing.assert_array_equal(cells(shaded["kept"], 7), np.diag(np.diag(T)))
+    assert shaded["largest"] == flips.max()
+    assert heat(np.eye(4))["flipped"] == []
 
 
 @pytest.mark.parametrize("numbers", [(0.9, 0.88, 0.92), (0.5, 0.5, 0.5), (0.1, 0.0, 1.0), (1.0, 0.999, 1.0), (0, 0, 0)])
 def test_the_axis_holds_every_classifier_with_few_round_ticks(numbers):
-    ticks = _axis([ComparedClassifier("a", *numbers)])
+    ticks = axis([ComparedClassifier("a", *numbers)])
     assert 2 <= len(ticks) <= 7
     assert ticks[0] <= numbers[1] + 1e-12
     assert ticks[-1] >= numbers[2] - 1e-12
@@ -261,10 +271,10 @@ def test_the_axis_holds_every_classifier_with_few_round_ticks(numbers):
 
 
 def test_curves_fill_their_box_and_break_at_gaps():
-    curve = _curve("loss", [3, 1, np.nan, 2, np.inf, 1, 1])
-    assert curve["pieces"] == ["0.00,0.00 16.67,100.00", "50.00,50.00", "83.33,100.00 100.00,100.00"]
-    assert (curve["low"], curve["high"], curve["last"], curve["epochs"]) == (1, 3, 1, 7)
-    assert _curve("flat", [2.0])["pieces"] == ["0.00,50.00"]
+    drawn = curve("loss", [3, 1, np.nan, 2, np.inf, 1, 1])
+    assert drawn["pieces"] == ["0.00,0.00 16.67,100.00", "50.00,50.00", "83.33,100.00 100.00,100.00"]
+    assert (drawn["low"], drawn["high"], drawn["last"], drawn["epochs"]) == (1, 3, 1, 7)
+    assert curve("flat", [2.0])["pieces"] == ["0.00,50.00"]
 
 
 def test_what_is_not_quite_all_or_none_is_not_rounded_to_it(written):

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from unflip.bench.cells import Cell, Estimate
 from unflip.bench.settings import is_stale
+from unflip.files.output import write_whole
 
 if sys.platform == "win32":
     import msvcrt
@@ -168,26 +169,6 @@ def _is_whole(task: Task, result: Any) -> bool:
     if isinstance(task, Estimate):
         return len(result["transition"]) > 0
     return len(result["accuracy"]) > 0 and all(0 <= value <= 1 for value in result["accuracy"])
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")  # one name, so that killed runs leave no more than one
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    if sys.platform != "win32":  # the new name is in the folder, which has to reach the disk too
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _readable_json(record: Record) -> str:

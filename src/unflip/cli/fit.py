@@ -60,6 +60,14 @@ def fit(
     ] = None,
     weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the sample weights.")] = None,
     drop: Drop = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write a page with the noise, the classifiers and, of a network, its training.",
+            show_default=False,
+        ),
+    ] = None,
     image_size: ImageSize = None,
     epochs: Epochs = None,
     seed: Seed = 0,
@@ -75,12 +83,15 @@ def fit(
     Example: unflip fit people.csv --label job --out model
     """
     with one_sentence():
-        from unflip.own_data import fit_table
-        from unflip.own_data.fit import check_model_folder
+        from unflip.own_data import fit_table, write_fit_page
+        from unflip.own_data.fit import PAGE, check_model_folder
+        from unflip.own_data.folders import check_folder
         from unflip.own_data.learners import check_network
 
         check_network(network.value, epochs)
         check_model_folder(out)
+        if page is not None:
+            check_folder(page, PAGE)
         start = time.monotonic()
         with steps(network.value) as tell:
             tell(f"reading {data}")
@@ -100,6 +111,8 @@ def fit(
             )
             fitted.model.metadata_ = {"data": data.name, "label": table.label, **fitted.model.metadata_}
             path = fitted.model.save(out)
+            if page is not None:
+                write_fit_page(fitted, page, title=data.resolve().name)
         seconds = time.monotonic() - start
     if as_json:
         print_json({"model": str(path), "method": method, "network": network.value, **_document(fitted, seconds)})
@@ -109,6 +122,8 @@ def fit(
     _print_accuracy(console, fitted, method, network.value)
     print_unused(fitted.unused)
     typer.echo(f"Model: {plain(out)} ({fitted.n_train:,} rows, {seconds:.1f} s)")
+    if page is not None:
+        typer.echo(f"Page: {plain(page / PAGE[0])}")
 
 
 def _print_accuracy(console: Console, fitted: "FittedTable", method: str, network: str) -> None:

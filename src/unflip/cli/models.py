@@ -58,9 +58,9 @@ def card(
     """
     with one_sentence():
         from unflip.files import card as describe
-        from unflip.files.output import write_text
+        from unflip.files.output import write_whole
 
         text = describe(model)
         if out is not None:
-            write_text(out, text)
+            write_whole(out, text)
     typer.echo(text if out is None else f"Card: {plain(out)}", nl=out is not None)

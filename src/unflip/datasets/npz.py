@@ -25,7 +25,7 @@ def read_features(path: Path) -> Dataset:
     Features become float32 as they are, without scaling. Labels are integers or strings of one kind; their sorted
     values make the codes and the class names. With ``class_names`` in the file they are codes already.
     """
-    found = _arrays(path, ("x_train", "x_test", "y_test"), ("y_train", "y_noisy", "class_names"))
+    found = read_arrays(path, ("x_train", "x_test", "y_test"), ("y_train", "y_noisy", "class_names"))
     if "y_train" not in found and "y_noisy" not in found:
         raise ValueError(f"{path} has neither y_train (clean labels) nor y_noisy; one of them is needed")
     x_train, x_test = (_features(path, key, found[key]) for key in ("x_train", "x_test"))
@@ -54,7 +54,7 @@ def read_cifar10_features(path: Path) -> Arrays:
 def count_cifar10_features(path: Path) -> tuple[int, int]:
     """Return the number of rows for training and for testing, from the headers of the arrays."""
     keys = ("x_train", "x_test")
-    with _opened(path, keys) as archive:
+    with opened_npz(path, keys) as archive:
         n_train, n_test = ((*_check_member(archive, key), 0)[0] for key in keys)  # 0 rows where there is no axis
     return n_train, n_test
 
@@ -80,7 +80,7 @@ def count_cifar10n(*paths: Path, key: str) -> tuple[int, int]:
 
 
 def _with_human_labels(images: Arrays, source: Path, path: Path, key: str) -> Arrays:
-    found = _arrays(path, ("clean_label", key))
+    found = read_arrays(path, ("clean_label", key))
     try:
         clean, noisy = (check_codes(found[name], 10).astype(np.int64) for name in ("clean_label", key))
         check_same_length(x_train=images.x_train, clean_label=clean, **{key: noisy})
@@ -97,8 +97,8 @@ def _with_human_labels(images: Arrays, source: Path, path: Path, key: str) -> Ar
 
 
 def _check_human_labels(path: Path, key: str) -> None:
-    with _opened(path) as archive:
-        sets = [name for name in _names(archive) if "_label" in name]
+    with opened_npz(path) as archive:
+        sets = [name for name in stored_names(archive) if "_label" in name]
     if key not in sets:
         there = ", ".join(name for name in sets if name != "clean_label") or "none"
         raise ValueError(
@@ -107,11 +107,12 @@ def _check_human_labels(path: Path, key: str) -> None:
         )
 
 
-def _arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, NDArray[Any]]:
+    """Return arrays of an NPZ file by name; pickled or damaged ones are refused, an absent optional one left out."""
     arrays = {}
-    with _opened(path, required) as archive:
+    with opened_npz(path, required) as archive:
         for key in (*required, *optional):
-            if key in _names(archive):
+            if key in stored_names(archive):
                 _check_member(archive, key)
                 with archive.open(f"{key}.npy") as member:
                     arrays[key] = np.lib.format.read_array(member, allow_pickle=False)
@@ -119,7 +120,7 @@ def _arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -
 
 
 @contextmanager
-def _opened(path: Path, required: Iterable[str] = ()) -> Iterator[zipfile.ZipFile]:
+def opened_npz(path: Path, required: Iterable[str] = ()) -> Iterator[zipfile.ZipFile]:
     """Open the archive; whatever goes wrong with it becomes a ValueError with its name."""
     if not zipfile.is_zipfile(path):
         size = path.stat().st_size
@@ -133,7 +134,7 @@ def _opened(path: Path, required: Iterable[str] = ()) -> Iterator[zipfile.ZipFil
         raise ValueError(f"{path} {fault}; write it with numpy.savez")
     try:
         with zipfile.ZipFile(path) as archive:
-            names = _names(archive)
+            names = stored_names(archive)
             if missing := [key for key in required if key not in names]:
                 raise ValueError(f"it has no array {', '.join(missing)}, but {', '.join(names) or 'nothing'}")
             yield archive
@@ -141,7 +142,8 @@ def _opened(path: Path, required: Iterable[str] = ()) -> Iterator[zipfile.ZipFil
         raise ValueError(f"{path} cannot be read: {error}") from error
 
 
-def _names(archive: zipfile.ZipFile) -> list[str]:
+def stored_names(archive: zipfile.ZipFile) -> list[str]:
+    """Return the names of the arrays in an open NPZ file."""
     return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
 

@@ -4,9 +4,7 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import sys
-import tempfile
 import warnings
 from importlib import import_module
 from math import prod
@@ -20,6 +18,7 @@ from unflip import __version__
 from unflip._validation import check_classes, check_prior, check_transition
 from unflip.core import ClassSums
 from unflip.files.encoding import Arrays, decode, encode_model
+from unflip.files.output import replaced_folder
 
 FORMAT = 1
 # What load may build, and where it is. A file names a class; it never says where to import it from.
@@ -216,30 +215,12 @@ def _write(path: Path, model: Any) -> Path:
     content = encode_model(model, "", arrays)
     if content["attributes"] is None:
         raise ValueError(f"this {name} is not fitted yet; call fit before save")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    aside = partial.with_name(partial.name + ".old")
-    try:
-        partial.chmod(0o755)
+    with replaced_folder(path) as partial:
         _safetensors().numpy.save_file(arrays, partial / "weights.safetensors")
         digest = hashlib.sha256((partial / "weights.safetensors").read_bytes()).hexdigest()
         document = {"format": FORMAT, "versions": _versions(), "weights_sha256": digest, **content}
         document["checksum"] = checksum(document)
         (partial / "model.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        if path.exists():
-            path.rename(aside)
-        try:
-            partial.rename(path)
-        except OSError:
-            if aside.exists():  # the old model is better than none
-                aside.rename(path)
-            raise
-    finally:
-        if aside.exists() and not path.exists():  # stopped between the two renames
-            aside.rename(path)
-        shutil.rmtree(partial, ignore_errors=True)
-        if path.exists():
-            shutil.rmtree(aside, ignore_errors=True)
     return path
 
 

@@ -31,6 +31,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     max_categories : int, default=50
         Of each column so many categories are kept, the most frequent ones. The others, and those that were never seen,
         are zero in all columns.
+    standardize : bool, default=True
+        False leaves numbers in their own scale, mean 0 and deviation 1 above: for a learner that chooses the scale.
 
     Attributes
     ----------
@@ -61,8 +63,9 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     {'year': 'it has the same value in every row'}
     """
 
-    def __init__(self, max_categories: int = 50) -> None:
+    def __init__(self, max_categories: int = 50, *, standardize: bool = True) -> None:
         self.max_categories = max_categories
+        self.standardize = standardize
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Learn medians, means, deviations and categories.
@@ -85,8 +88,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         self.median_, self.mean_, self.scale_ = np.zeros((3, 0))
         if self.numbers_:
             imputer = SimpleImputer(strategy="median").fit(numbers)
-            scaler = StandardScaler().fit(imputer.transform(numbers))
-            self.median_, self.mean_, self.scale_ = imputer.statistics_, scaler.mean_, scaler.scale_
+            self.median_, self.mean_, self.scale_ = imputer.statistics_, *self._scale(imputer.transform(numbers))
         self._make_transformers()
         return self
 
@@ -119,6 +121,12 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             for value in values
         ]
         return np.array([*numbers, *found], dtype=object)
+
+    def _scale(self, numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if not self.standardize:
+            return np.zeros(numbers.shape[1]), np.ones(numbers.shape[1])
+        scaler = StandardScaler().fit(numbers)
+        return scaler.mean_, scaler.scale_
 
     def _choose_columns(self, frame: Any) -> None:
         self.feature_names_in_ = np.array(frame.columns, dtype=object)

@@ -139,10 +139,10 @@ def _table(
 
 
 def _read_npz(path: Path, label: str | Literal[False] | None, weights: str | None) -> Table:
-    from unflip.datasets.npz import _arrays, _names, _opened
+    from unflip.datasets.npz import opened_npz, read_arrays, stored_names
 
-    with _opened(path) as archive:
-        there = _names(archive)
+    with opened_npz(path) as archive:
+        there = stored_names(archive)
     for name in (label, weights):
         if name and name not in there:
             no_such(name, there, f"{path} has no array")
@@ -151,7 +151,7 @@ def _read_npz(path: Path, label: str | Literal[False] | None, weights: str | Non
     samples = next((name for name in (*twins, *SAMPLES) if name in there), None)
     if samples is None:
         no_such("X", there, f"{path} needs the samples as X or x_train, but has no array")
-    found = _arrays(path, [name for name in (samples, chosen, weights) if name])
+    found = read_arrays(path, [name for name in (samples, chosen, weights) if name])
     X = _samples(found[samples], f"{samples} of {path}")
     y, sample_weight = (found[name] if name else None for name in (chosen, weights))
     table = _table(X, y, sample_weight, np.arange(len(X)), chosen or None, str(path), weights)

@@ -8,7 +8,7 @@
 """
 
 from unflip.own_data.audit import audit_table, write_audit
-from unflip.own_data.fit import FittedTable, fit_table
+from unflip.own_data.fit import FittedTable, fit_table, write_fit_page
 from unflip.own_data.noise import Noise, find_noise, read_transition, write_transition
 from unflip.own_data.predict import predict_table, read_for, write_predictions
 
@@ -22,6 +22,7 @@ __all__ = [
     "read_for",
     "read_transition",
     "write_audit",
+    "write_fit_page",
     "write_predictions",
     "write_transition",
 ]

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 
+from unflip import __version__
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.files import Table
 from unflip.files.models import _is_saved_model, _safetensors
 from unflip.metrics import CleanAccuracy, clean_accuracy
+from unflip.own_data.folders import written_folder
 from unflip.own_data.learners import (
     UNCORRECTED,
     check_network,
@@ -28,6 +30,7 @@ from unflip.own_data.noise import Noise
 from unflip.tabular import TableClassifier
 
 FEWEST_HELD_OUT = 2
+PAGE = ("index.html",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,7 @@ class FittedTable:
 
     Attributes
     ----------
+    method, network : str
     model : TableClassifier
         With ``metrics_`` filled, ready to be saved.
     noise : Noise
@@ -47,8 +51,12 @@ class FittedTable:
     n_train, n_test : int
     unused : dict of str to str
         Which columns are left out, and why.
+    curves : dict of str to list of float
+        Of a network, by epoch: the loss, and the accuracy on the held-out noisy labels.
     """
 
+    method: str
+    network: str
     model: TableClassifier
     noise: Noise
     accuracy: CleanAccuracy
@@ -57,6 +65,7 @@ class FittedTable:
     n_train: int
     n_test: int
     unused: dict[str, str]
+    curves: dict[str, list[float]]
 
 
 def fit_table(
@@ -114,7 +123,8 @@ def fit_table(
         _check_kinds(y, y_test)
 
     tell(f"fitting {method}, {network}, to {len(y):,} rows")
-    model = TableClassifier(classifier).fit(X, y, weights)
+    evaluate = None if network == "linear" else (X_test, y_test)
+    model = TableClassifier(classifier).fit(X, y, weights, evaluate=evaluate)
     T = getattr(model.classifier_, "transition_", None) if T is None else T
     if T is None:
         tell("estimating T, which the method itself does not need")
@@ -126,11 +136,13 @@ def fit_table(
         predicted = fitted.predict(X_test)
         return clean_accuracy(y_test, predicted, T, classes=fitted.classes_, sample_weight=test_weights)
 
-    accuracy, baseline = score(model), None
+    accuracy, baseline, curves = score(model), None, _curves(method, model)
     name, uncorrected = make_baseline(network, len(model.classes_), **options)
     if method != UNCORRECTED:
         tell(f"fitting {name}")
-        baseline = score(TableClassifier(uncorrected).fit(X, y, weights))
+        other = TableClassifier(uncorrected).fit(X, y, weights, evaluate=evaluate)
+        baseline = score(other)
+        curves |= _curves(name.split()[0], other)
     noise = Noise.of(y, T, weights)
     if model.preprocessor_ is not None:
         model.preprocessor_.unused_.update(unused)  # so that the model's card tells of them
@@ -140,7 +152,43 @@ def fit_table(
     model.metadata_ = {"rows trained on": len(y), "noise rate": noise.noise_rate}
     if np.ndim(table.X) > 2:
         model.metadata_["image shape"] = list(table.X.shape[1:])
-    return FittedTable(model, noise, accuracy, name, baseline, len(y), len(y_test), unused)
+    return FittedTable(method, network, model, noise, accuracy, name, baseline, len(y), len(y_test), unused, curves)
+
+
+def write_fit_page(
+    fitted: FittedTable, folder: str | os.PathLike[str], *, title: str, command: str = "unflip fit"
+) -> Path:
+    """Write ``index.html``, the noise and what the classifiers are worth, to a folder, and return its path.
+
+    The folder appears whole or not at all; an earlier one is replaced, any other refused.
+    """
+    from unflip.report.page import ComparedClassifier, Page, write_page
+
+    noise, n = fitted.noise, fitted.n_train
+    compared = {f"{fitted.method}, {fitted.network}": fitted.accuracy, fitted.baseline_name: fitted.baseline}
+    scores = {name: interval(score) for name, score in compared.items() if score is not None}
+    page = Page(
+        title=title,
+        summary=[
+            ("classifier", next(iter(scores))),
+            ("trained on", f"{n:,} rows"),
+            ("judged by", f"{fitted.n_test:,} noisy labels that it did not see"),
+        ],
+        classes=noise.names,
+        transition=noise.transition,
+        noisy_counts=n * noise.noisy_prior,
+        clean_counts=n * noise.class_prior,
+        noise_rates=noise.noise_rates,
+        curves=fitted.curves,
+        classifiers=[ComparedClassifier(name, s["estimate"], s["low"], s["high"]) for name, s in scores.items()],
+        suspects=None,
+        n_samples=n,
+        n_suspects_total=0,
+        made_with=f"unflip {__version__}, {command}",
+    )
+    with written_folder(folder, PAGE) as partial:
+        write_page(page, partial / PAGE[0])
+    return Path(folder) / PAGE[0]
 
 
 def check_model_folder(path: str | os.PathLike[str]) -> None:
@@ -156,6 +204,13 @@ def check_model_folder(path: str | os.PathLike[str]) -> None:
 def interval(score: CleanAccuracy) -> dict[str, float]:
     """Return an estimate with its interval, both cut to 0 .. 1, in the form that a model's card prints."""
     return {"estimate": min(max(score.estimate, score.low), score.high), "low": score.low, "high": score.high}
+
+
+def _curves(name: str, model: TableClassifier) -> dict[str, list[float]]:
+    history = getattr(model.classifier_, "history_", [])
+    titles = {"loss": "loss", "accuracy": "accuracy on held-out noisy labels"}
+    found = {f"{name}: {title}": [record.get(key) for record in history] for key, title in titles.items()}
+    return {title: values for title, values in found.items() if values and None not in values}
 
 
 def _split(y: NDArray[Any], share: float, random_state: Any) -> tuple[IntArray, IntArray]:

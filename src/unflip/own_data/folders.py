@@ -1,11 +1,11 @@
 """Folders of results: there whole or not at all, and never in place of somebody's files."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from unflip.files.output import replaced_folder
 
 SIGN = "unflip "  # stands in the first file of each folder that the package writes
 
@@ -32,21 +32,8 @@ def check_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Path:
 @contextmanager
 def written_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Iterator[Path]:
     """Give a folder to write to, which takes its place at the end; after an error or Ctrl-C nothing is left of it."""
-    folder = check_folder(path, files)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    aside = partial.with_name(partial.name + ".old")
-    try:
-        partial.chmod(0o755)
+    with replaced_folder(check_folder(path, files)) as partial:
         yield partial
-        if folder.exists():
-            folder.rename(aside)
-        partial.rename(folder)
-    finally:
-        if aside.exists() and not folder.exists():  # the old result is better than none
-            aside.rename(folder)
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _is_ours(folder: Path, files: Sequence[str]) -> bool:

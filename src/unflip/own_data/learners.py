@@ -67,18 +67,23 @@ def make_baseline(
 
 
 def make_transition_estimator(network: str, *, random_state: Any = None, progress: bool | str = False) -> Any:
-    """Return the estimator of T that the classifiers of a network use when none is given."""
+    """Return the estimator of T for a network, which for a linear model is a classifier as well."""
     check_network(network)
     if network == "linear":
-        return VolMin(random_state=random_state)
+        return VolMin(scaling="auto", random_state=random_state)
     from unflip.deep.crossfit import CrossFitEM
 
     return CrossFitEM(network=network, random_state=random_state, progress=progress)
 
 
 def prepared(classifier: Any, X: Any) -> Any:
-    """Return the classifier behind a preprocessor where X is a table; images go to it as they are."""
-    return classifier if np.ndim(X) > 2 else make_pipeline(Preprocessor(), classifier)
+    """Return the classifier behind a preprocessor where X is a table; images go to it as they are.
+
+    VolMin chooses the scale of the features itself: pixels and embeddings have one in common, which would be lost.
+    """
+    if np.ndim(X) > 2:
+        return classifier
+    return make_pipeline(Preprocessor(standardize=not isinstance(classifier, VolMin)), classifier)
 
 
 def samples(X: Any, network: str) -> Any:

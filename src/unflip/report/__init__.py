@@ -1,12 +1,12 @@
 """Tables and figures of an experiment, from the records of its cells alone."""
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from unflip.bench.experiment import Experiment
+from unflip.files.output import write_whole
 from unflip.report.grid import accuracy_grid, transition_grid
 from unflip.report.results import Results, gather
 from unflip.report.tables import csv_table, latex_table, markdown_table
@@ -91,7 +91,7 @@ def _write_tables(results: Results, folder: Path) -> list[Path]:
         "tex": "\n".join(map(latex_table, grids)),
     }
     stem = f"table-{_file_name(results.protocol)}"
-    return [_write(folder / f"{stem}.{kind}", text.encode()) for kind, text in texts.items()]
+    return [write_whole(folder / f"{stem}.{kind}", text.encode()) for kind, text in texts.items()]
 
 
 def _write_figures(results: Results, folder: Path) -> list[Path]:
@@ -103,20 +103,8 @@ def _write_figures(results: Results, folder: Path) -> list[Path]:
 
         drawn = draw_curves(results, figure)
         stem = f"curves-{_file_name(results.protocol)}-{_file_name(figure.name)}"
-        written += [_write(folder / f"{stem}.{kind}", picture(drawn, kind)) for kind in ("svg", "png")]
+        written += [write_whole(folder / f"{stem}.{kind}", picture(drawn, kind)) for kind in ("svg", "png")]
     return written
-
-
-def _write(path: Path, content: bytes) -> Path:
-    """A file is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
 
 
 def _file_name(name: str) -> str:

@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unflip.report.page import PNG
+from unflip.report.page_data import PNG
 
 LARGEST = 48  # pixels a side
 COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # of PNG: grey, RGB, RGB with transparency
