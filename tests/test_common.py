@@ -168,7 +168,8 @@ def test_identity_gives_the_uncorrected_learner(model, iris):
 
 
 def test_every_linear_classifier_is_in_the_list():
-    assert set(linear.__all__) <= {name(model) for model in CLASSIFIERS}
+    public = {kind for kind in linear.__all__ if isinstance(getattr(linear, kind), type)}
+    assert public <= {name(model) for model in CLASSIFIERS}
 
 
 @pytest.mark.parametrize("model", TAKES_NO_WEIGHTS, ids=name)

@@ -22,7 +22,7 @@ def described():
     """Every name that a page of the reference describes, as module.name."""
     module, found = "", set()
     for line in PAGES.splitlines():
-        if match := re.match(r"\.\. (currentmodule|autoclass|autofunction):: (\S+)", line):
+        if match := re.match(r"\.\. (currentmodule|autoclass|autofunction|autoexception):: (\S+)", line):
             kind, name = match.groups()
             if kind == "currentmodule":
                 module = name
@@ -32,7 +32,8 @@ def described():
 
 
 def test_reference_describes_every_public_name():
-    modules = ["core", "transition", "linear", "deep", "deep.methods", "files", "own_data", "datasets", "report"]
+    modules = ["core", "transition", "linear", "deep", "deep.methods", "files", "own_data", "sources", "datasets"]
+    modules += ["report"]
     public = {f"unflip.{module}.{name}" for module in modules for name in _all(f"unflip.{module}") - CONSTANTS}
     public -= {f"unflip.deep.{name}" for name in ("Method", "find_method", "make_method")}  # among deep.methods
     public |= {f"unflip.{module}.{name}" for name, module in unflip._HOME.items()}
@@ -45,7 +46,7 @@ def test_reference_lists_what_it_describes():
     assert {name.rsplit(".", 1)[1] for name in described()} <= set(listed)
 
 
-@pytest.mark.parametrize("name", [*METHODS, *LINEAR])
+@pytest.mark.parametrize("name", [*METHODS, *(name for name in LINEAR if name.endswith(("Classifier", "CV")))])
 def test_methods_page_has_the_method(name):
     page = (DOCS / "methods.md").read_text(encoding="utf-8")
     assert f"| `{name}` |" in page or f"import {name}` |" in page

@@ -2,8 +2,17 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from unflip._validation import check_classes, check_labels, check_prior, check_transition
+from unflip import _validation
+from unflip._validation import (
+    check_classes,
+    check_labels,
+    check_prior,
+    check_sparse_transition,
+    check_transition,
+    condition_number,
+)
 from unflip.noise import asymmetric, pairflip, symmetric
 
 
@@ -27,6 +36,35 @@ from unflip.noise import asymmetric, pairflip, symmetric
 def test_transition(T, match):
     with pytest.raises(ValueError, match=match):
         check_transition(T)
+    if np.ndim(T) == 2:
+        with pytest.raises(ValueError, match=match):
+            check_sparse_transition(sparse.csr_array(np.array(T, dtype=float)))
+
+
+def test_sparse_transition_is_kept_or_filled_in_by_choice():
+    T = pairflip(4, 0.2)
+    kept = check_sparse_transition(sparse.coo_array(T), 4)
+    assert sparse.issparse(kept)
+    np.testing.assert_array_equal(kept.toarray(), T)
+    np.testing.assert_array_equal(check_transition(sparse.csr_matrix(T)), T)
+    with pytest.raises(ValueError, match="4 x 4 but there are 3 classes"):
+        check_sparse_transition(kept, 3)
+    with pytest.raises(ValueError, match="row 2 of transition sums to 0"):
+        check_sparse_transition(sparse.csr_array(np.diag([1.0, 1.0, 0.0])))
+
+
+@pytest.mark.parametrize(
+    "T",
+    [symmetric(6, 0.3), symmetric(6, 0.7), pairflip(6, 0.45), pairflip(7, 0.55), symmetric(6, 5 / 6), pairflip(6, 0.5)],
+    ids=["dominant", "not dominant", "pair", "pair beyond a half", "singular", "pair of a half"],
+)
+def test_condition_of_many_classes_is_not_underestimated(T, monkeypatch):
+    """Few classes by singular values; many by a bound or an estimate in another norm, which differs by c at most."""
+    exact = np.linalg.cond(T)
+    assert condition_number(T) == exact
+    monkeypatch.setattr(_validation, "MANY_CLASSES", 2)
+    for given in (T, sparse.csc_array(T)):
+        assert exact / 6 <= condition_number(given) <= 6 * exact or min(exact, condition_number(given)) > 1e15
 
 
 def test_transition_of_the_wrong_size():

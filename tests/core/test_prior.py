@@ -8,7 +8,7 @@ from scipy.optimize import nnls
 
 from tests.strategies import random_prior, transitions
 from unflip.core import clean_prior
-from unflip.core.prior import _nonnegative_least_squares
+from unflip.core.prior import _nonnegative_least_squares, _projected_gradient
 from unflip.noise import pairflip, symmetric
 
 
@@ -51,6 +51,25 @@ def test_nonnegative_least_squares_equals_scipy(seed):
     rng = np.random.default_rng(seed)
     A, b = rng.normal(size=(7, 5)), rng.normal(size=7)
     np.testing.assert_allclose(_nonnegative_least_squares(A, b), nnls(A, b)[0], atol=1e-10)
+
+
+@given(transitions(), st.integers(0, 1000))
+def test_gradient_steps_end_where_the_active_set_ends(T, seed):
+    noisy = np.random.default_rng(seed).dirichlet(np.full(len(T), 0.3))
+    start = np.linalg.solve(T.T, noisy)
+    np.testing.assert_allclose(_projected_gradient(start, noisy, T), clean_prior(noisy, T), atol=1e-9)
+
+
+@pytest.mark.parametrize("T", [pairflip(300, 0.4), symmetric(300, 0.6)], ids=["pair", "symmetric"])
+def test_hundreds_of_classes_of_which_the_noise_emptied_some(T):
+    noisy = np.random.default_rng(0).dirichlet(np.full(300, 0.3))
+    assert np.linalg.solve(T.T, noisy).min() < 0
+    prior = clean_prior(noisy, T)
+    assert prior.min() == 0
+    assert prior.sum() == pytest.approx(1)
+    gradient = T @ (prior @ T - noisy)  # equal on the support, not smaller off it
+    np.testing.assert_allclose(gradient[prior > 0], gradient[prior > 0].mean(), atol=1e-12)
+    assert gradient.min() >= gradient[prior > 0].mean() - 1e-12
 
 
 def test_uniform_stays_uniform_under_symmetric_noise():

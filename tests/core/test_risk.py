@@ -47,6 +47,12 @@ def test_sums_give_the_same_two_parts(problem, weights):
     )
 
 
+def test_no_labels_are_the_identity(problem):
+    X, y, W, b = problem
+    sums = ClassSums.of(X, y, 3)
+    np.testing.assert_allclose(linear_risk(sums, W, b), linear_risk(sums, W, b, np.eye(3)))
+
+
 @pytest.mark.parametrize("T", [symmetric(3, 0.5), pairflip(3, 0.4)], ids=["symmetric", "pair"])
 def test_is_unbiased_over_draws_of_the_noise(problem, T):
     X, y, W, b = problem

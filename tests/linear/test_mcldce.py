@@ -1,11 +1,13 @@
 """MCLDCEClassifier: twins, limits, sums, inputs of every kind, and what it reaches on real features."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.linalg import LinAlgWarning
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -112,7 +114,8 @@ class TestMathematics:
     def test_singular_gram_gives_the_least_norm_solution(self, problem, alpha):
         X, _, noisy = problem
         doubled = np.hstack([X, X, np.ones((300, 1)), np.zeros((300, 1))])
-        model = MCLDCEClassifier(T3, alpha=alpha).fit(doubled, noisy)
+        with pytest.warns(LinAlgWarning, match="5 of 10 features.*: feature 5 depends on feature 0; feature 6"):
+            model = MCLDCEClassifier(T3, alpha=alpha).fit(doubled, noisy)
         plain = MCLDCEClassifier(T3, alpha=0.0).fit(X, noisy)
         np.testing.assert_allclose(model.decision_function(doubled), plain.decision_function(X), atol=1e-5)
         np.testing.assert_allclose(model.coef_[:, :5], model.coef_[:, 5:10], atol=1e-5)
@@ -182,6 +185,40 @@ class TestSums:
         expected = MCLDCEClassifier(T3).fit(X, noisy)
         np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-10)
         np.testing.assert_array_equal(model.predict(X), np.array(["a", "b", "c"])[expected.predict(X)])
+
+    def test_names_come_with_the_sums(self, problem):
+        X, _, noisy = problem
+        sums = replace(ClassSums.of(X, noisy, 3), classes=["a", "b", "c"], feature_names=list("pqrst"))
+        model = MCLDCEClassifier(T3).fit_sums(sums)
+        frame = pd.DataFrame(X, columns=list("pqrst"))
+        expected = MCLDCEClassifier(T3).fit(frame, np.array(["a", "b", "c"])[noisy])
+        np.testing.assert_array_equal(model.feature_names_in_, expected.feature_names_in_)
+        assert model.feature_names_in_.dtype == object
+        np.testing.assert_array_equal(model.predict(frame), expected.predict(frame))
+        for fitted in (model, expected):
+            assert fitted.sums_.classes.tolist() == ["a", "b", "c"]
+            assert fitted.sums_.feature_names.tolist() == list("pqrst")
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(frame.rename(columns={"p": "z"}))
+        MCLDCEClassifier(T3, classes=["a", "b", "c"]).fit_sums(sums)
+        with pytest.raises(
+            ValueError, match=r"sums are of the classes \['a', 'b', 'c'\], but classes is \['a', 'b', 'd'\]"
+        ):
+            MCLDCEClassifier(T3, classes=["a", "b", "d"]).fit_sums(sums)
+        model = MCLDCEClassifier(T3).fit(X, noisy).fit_sums(sums)  # other names than those of the earlier fit
+        assert model.classes_.tolist() == ["a", "b", "c"]
+
+    def test_the_sums_of_two_models_are_not_mixed_up(self, problem):
+        X, _, noisy = problem
+        a, b = (MCLDCEClassifier(T3).fit(X, np.array(names)[noisy]) for names in (["a", "b", "c"], ["b", "c", "d"]))
+        with pytest.raises(ValueError, match="differ in their classes"):
+            a.sums_ + b.sums_
+
+    def test_names_that_are_no_strings_stay_with_the_sums(self, problem):
+        X, _, noisy = problem
+        model = MCLDCEClassifier(T3).fit_sums(replace(ClassSums.of(X, noisy, 3), feature_names=range(5)))
+        assert not hasattr(model, "feature_names_in_")
+        assert model.sums_.feature_names.tolist() == [0, 1, 2, 3, 4]
 
     def test_memory_beyond_X_grows_by_the_labels_alone(self):
         """Some arrays of one number a row; a copy of X would be 32 of them."""

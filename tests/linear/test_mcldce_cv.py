@@ -1,5 +1,7 @@
 """MCLDCEClassifierCV: the corrected risk of each penalty, from sums and from rows, and the choice it makes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -96,6 +98,19 @@ def test_folds_as_sums(digits):
     np.testing.assert_allclose(model.risk_, expected.risk_, rtol=1e-10)
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-12)
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+
+
+def test_names_of_any_fold_are_kept(digits):
+    X, _, noisy = digits
+    folds = [ClassSums.of(X[test], noisy[test], 10) for _, test in KFold(3).split(X)]
+    names, features = [f"digit {k}" for k in range(10)], [f"pixel {j}" for j in range(64)]
+    folds[1] = replace(folds[1], classes=names, feature_names=features)
+    model = MCLDCEClassifierCV(T, alphas=ALPHAS).fit_sums(folds)
+    assert model.classes_.tolist() == names
+    assert model.feature_names_in_.tolist() == features
+    folds[2] = replace(folds[2], classes=names[1:] + names[:1])
+    with pytest.raises(ValueError, match="differ in their classes"):
+        MCLDCEClassifierCV(T, alphas=ALPHAS).fit_sums(folds)
 
 
 def test_default_grid_fits_data_of_any_scale(digits):

@@ -87,7 +87,9 @@ def corrected_labels(transition: ArrayLike, prior: ArrayLike | None = None, oper
     >>> corrected_labels([[0.8, 0.2], [0.2, 0.8]]).round(3).tolist()
     [[1.333, -0.333], [-0.333, 1.333]]
     """
-    return np.asarray(np.linalg.pinv(mixing_matrix(transition, prior, operator)), dtype=np.float64)
+    M = mixing_matrix(transition, prior, operator)
+    # T is refused where it is singular; the published M may be so.
+    return np.asarray(np.linalg.inv(M) if operator == "exact" else np.linalg.pinv(M), dtype=np.float64)
 
 
 def clean_centroid(sums: ClassSums, transition: ArrayLike, operator: Operator = "exact") -> FloatArray:
@@ -97,7 +99,7 @@ def clean_centroid(sums: ClassSums, transition: ArrayLike, operator: Operator = 
 
     The clean prior that the published operator needs comes from the noisy label counts by :func:`clean_prior`.
     """
-    T = check_transition(transition, sums.n_classes)
+    T = check_transition(transition, sums.n_classes, invertible=False)  # clean_prior looks at its condition
     prior = clean_prior(sums.noisy_prior, T)
     return sums.centroid @ corrected_labels(T, prior, operator)
 

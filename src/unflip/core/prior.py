@@ -1,9 +1,14 @@
 """PRIOR: the clean class probabilities from the noisy ones."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unflip._validation import FloatArray, check_prior, check_transition
+from unflip.core.posterior import project_to_simplex
+
+FEW_CLASSES = 128  # beyond it the active set, a least-squares problem for each class, costs more than gradient steps
 
 
 def clean_prior(noisy_prior: ArrayLike, transition: ArrayLike) -> FloatArray:
@@ -32,14 +37,40 @@ def clean_prior(noisy_prior: ArrayLike, transition: ArrayLike) -> FloatArray:
     """
     T = check_transition(transition)
     noisy = check_prior(noisy_prior, len(T))
-    pi = np.linalg.solve(T.T, noisy)
-    if pi.min() >= 0:
-        return pi / pi.sum()
+    return nearest_prior(np.asarray(np.linalg.solve(T.T, noisy), dtype=np.float64), noisy, T)
+
+
+def nearest_prior(plain: FloatArray, noisy: FloatArray, T: Any) -> FloatArray:
+    """Return the ``plain`` solution of T' pi = noisy where it is a prior, else the best point of the simplex.
+
+    T may be anything that multiplies a vector, a sparse matrix for one.
+    """
+    if plain.min() >= 0:
+        return plain / plain.sum()
+    if len(noisy) > FEW_CLASSES:
+        return _projected_gradient(plain, noisy, T)
     # On the simplex noisy = noisy (1' pi), so T' pi - noisy = B pi with B = T' - noisy 1'. Minimising |B u|^2 +
     # (1' u - 1)^2 over u >= 0 gives the same direction: with u = s pi the best s leaves q / (1 + q), q = |B pi|^2.
-    B = T.T - noisy[:, np.newaxis]
-    u = _nonnegative_least_squares(np.vstack([B, np.ones(len(T))]), np.append(np.zeros(len(T)), 1.0))
+    B = (T.toarray() if hasattr(T, "toarray") else T).T - noisy[:, np.newaxis]
+    u = _nonnegative_least_squares(np.vstack([B, np.ones(len(noisy))]), np.append(np.zeros(len(noisy)), 1.0))
     return u / u.sum()
+
+
+def _projected_gradient(start: FloatArray, noisy: FloatArray, T: Any) -> FloatArray:
+    """min |T' pi - noisy|^2 over the simplex by accelerated steps (Beck and Teboulle, 2009), restarted uphill."""
+    step = 1 / float(T.sum(axis=0).max())  # |T|^2 <= |T|_1 |T|_max, and rows sum to one
+    pi = project_to_simplex(start[np.newaxis])[0]
+    ahead, t = pi, 1.0
+    for _ in range(10_000):
+        gradient = T @ (T.T @ ahead - noisy)
+        moved = project_to_simplex((ahead - step * gradient)[np.newaxis])[0]
+        change = moved - pi
+        if np.abs(change).max() <= 1e-12 / len(noisy):
+            break
+        t_next = 1.0 if (ahead - moved) @ change > 0 else (1 + np.sqrt(1 + 4 * t * t)) / 2
+        ahead = moved + (0.0 if t_next == 1 else (t - 1) / t_next) * change
+        pi, t = moved, t_next
+    return moved
 
 
 def _nonnegative_least_squares(A: FloatArray, b: FloatArray) -> FloatArray:

@@ -58,7 +58,9 @@ def decomposed_risk(
     )
 
 
-def linear_risk(sums: ClassSums, coef: FloatArray, intercept: FloatArray, labels: FloatArray) -> DecomposedRisk:
+def linear_risk(
+    sums: ClassSums, coef: FloatArray, intercept: FloatArray, labels: FloatArray | None = None
+) -> DecomposedRisk:
     """Return :func:`decomposed_risk` of the scores ``X @ coef + intercept`` from sums alone.
 
     ::
@@ -71,9 +73,14 @@ def linear_risk(sums: ClassSums, coef: FloatArray, intercept: FloatArray, labels
     sums : ClassSums
     coef : ndarray of shape (n_features, n_classes)
     intercept : ndarray of shape (n_classes,)
-    labels : ndarray of shape (n_classes, n_classes)
+    labels : ndarray of shape (n_classes, n_classes), default=None
+        None is the identity: the labels are clean, or the sums are corrected already.
     """
-    at_mean = sums.mean @ coef + intercept
-    squares = np.sum(coef * (sums.scatter @ coef)) / sums.weight + at_mean @ at_mean
-    class_scores = sums.centred_sums @ coef + np.outer(sums.counts, at_mean)  # sum of h over each noisy class
-    return DecomposedRisk(1 + float(squares), -2 * float(np.sum(labels * class_scores)) / sums.weight)
+    W, b, n = coef, intercept, sums.weight
+    at_mean = sums.mean @ W + b
+    squares = np.sum(W * (sums.scatter @ W)) / n + at_mean @ at_mean
+    # tr(labels' (sums W + counts at_mean')), with the labels moved to the sums: c x d, never c x c scores.
+    own, counts = sums.centred_sums, sums.counts
+    if labels is not None:
+        own, counts = labels.T @ own, counts @ labels
+    return DecomposedRisk(1 + float(squares), -2 * float(np.sum(own * W.T) + counts @ at_mean) / n)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from unflip._validation import FloatArray, IntArray, check_codes, check_same_length
 
+FEW_CLASSES = 64  # up to here a dense product is faster than turning a block of columns for a sparse one
 BLOCK = 2**18  # numbers in a block: 2 MiB of float64, large enough for BLAS, small enough for the cache
-FEW_CLASSES = 64  # up to here a product with one-hot labels is faster than sorting the block by label
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,11 +21,11 @@ class ClassSums:
     """Counts, feature sums per class and X'X of labelled rows: the sufficient statistics of a linear fit.
 
     Sums of two blocks of rows add with ``+`` (``sum(blocks)`` works too), in any order and on any machine; the result
-    is that of all rows at once up to rounding. They are kept about the mean, and merged by the rule of Chan, Golub and
-    LeVeque (1983), so that features far from zero lose no digits::
+    is that of all rows at once up to rounding. They are kept about the mean and moved to the common mean when they are
+    added (Chan, Golub and LeVeque, 1983), so that features far from zero lose no digits::
 
-        delta = mean_b - mean_a
-        scatter = scatter_a + scatter_b + delta delta' n_a n_b / (n_a + n_b)
+        shift = mean_a - mean,    rest = sum of (x - mean_a), zero but for the rounding of mean_a
+        scatter = sum over a and b of  scatter_a + shift rest' + rest shift' + n_a shift shift'
 
     Attributes
     ----------
@@ -34,6 +36,10 @@ class ClassSums:
         Sum of x - mean over the rows of each noisy class.
     scatter : ndarray of shape (n_features, n_features)
         Sum of (x - mean)(x - mean)'.
+    classes : ndarray of shape (n_classes,) or None
+        What the classes are called. Sums add if their names are equal, or if one of them has none.
+    feature_names : ndarray of shape (n_features,) or None
+        Likewise.
 
     Examples
     --------
@@ -47,6 +53,17 @@ class ClassSums:
     mean: FloatArray
     centred_sums: FloatArray
     scatter: FloatArray
+    classes: NDArray[Any] | None = None
+    feature_names: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name, size in (("classes", self.centred_sums.shape[0]), ("feature_names", self.centred_sums.shape[1])):
+            given = getattr(self, name)
+            if given is not None:
+                names = np.asarray(given)
+                if names.shape != (size,):
+                    raise ValueError(f"{name} must be {size} names, one for each of the sums; got {names.shape}")
+                object.__setattr__(self, name, names)
 
     @classmethod
     def of(cls, X: Any, y: ArrayLike, n_classes: int, sample_weight: ArrayLike | None = None) -> ClassSums:
@@ -56,8 +73,8 @@ class ClassSums:
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
             Read once, block by block; memory beyond X is O(n_features^2 + n_features n_classes). The products inside a
-            block of some hundred rows are taken in the precision of X, the sums over blocks in float64: float32 data
-            are summed at their own precision, about 1e-7, and at twice the speed.
+            block of some thousand rows are taken in the precision of X, the sums over blocks in float64: float32 data
+            are summed to about 1e-6 of their spread, however many rows there are, and at twice the speed.
         y : array-like of int, shape (n_samples,)
             Codes of the noisy labels, 0 .. n_classes - 1.
         n_classes : int
@@ -66,29 +83,11 @@ class ClassSums:
         codes = check_codes(y, n_classes)
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         check_same_length(X=range(X.shape[0]), y=codes, sample_weight=weights)
-        n, d = X.shape
-        if n == 0:
-            return cls(np.zeros(n_classes), np.zeros(d), np.zeros((n_classes, d)), np.zeros((d, d)))
-        counts = np.bincount(codes, weights, minlength=n_classes).astype(np.float64)
-        rows = max(1, min(n, BLOCK // max(d, 1)))
-        precision = np.float32 if X.dtype == np.float32 else np.float64
-        # Sums are taken about the first block's mean, then moved to the mean of all: one pass, no cancellation.
-        offset = np.asarray(_dense(X[:rows]).mean(axis=0, dtype=np.float64)).astype(precision)
-        buffer = np.empty((rows, d), dtype=precision)
-        sums = np.zeros((n_classes, d))
-        scatter = np.zeros((d, d))
-        for start in range(0, n, rows):
-            part = slice(start, min(start + rows, n))
-            block = np.subtract(_dense(X[part]), offset, out=buffer[: part.stop - start])
-            root = np.ones(len(block), precision) if weights is None else np.sqrt(weights[part]).astype(precision)
-            if weights is not None:
-                block *= root[:, np.newaxis]
-            scatter += block.T @ block
-            _add_class_sums(sums, block, codes[part], root)
-        total = counts.sum()
-        shift = sums.sum(axis=0) / (total if total > 0 else 1.0)
-        mean = offset.astype(np.float64) + shift
-        return cls(counts, mean, sums - np.outer(counts, shift), scatter - total * np.outer(shift, shift))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite shows in the sums
+            sums = _sum_up(X, codes, n_classes, weights, np.float32 if X.dtype == np.float32 else np.float64)
+            if X.dtype == np.float32 and not np.isfinite(sums[-1]).all():  # the square of 1e20 is no float32
+                sums = _sum_up(X, codes, n_classes, weights, np.float64)
+        return cls(*sums)
 
     def __add__(self, other: ClassSums) -> ClassSums:
         if not isinstance(other, ClassSums):
@@ -98,17 +97,18 @@ class ClassSums:
                 f"sums of {self.n_classes} classes x {self.n_features} features cannot be added to sums of "
                 f"{other.n_classes} x {other.n_features}: name all classes when summing each block"
             )
-        total = self.weight + other.weight
-        share = other.weight / total if total > 0 else 0.0
-        delta = other.mean - self.mean
-        mean = self.mean + share * delta
-        moved = np.outer(self.counts, self.mean - mean) + np.outer(other.counts, other.mean - mean)
-        return ClassSums(
-            self.counts + other.counts,
-            mean,
-            self.centred_sums + other.centred_sums + moved,
-            self.scatter + other.scatter + (self.weight * share) * np.outer(delta, delta),
-        )
+        names = [_common_names(self, other, name) for name in ("classes", "feature_names")]
+        each = np.ones(self.n_classes)
+        a = _Moments(self.weight, self.mean, each @ self.centred_sums)
+        b = _Moments(other.weight, other.mean, each @ other.centred_sums)
+        both, change = a.merge(b)
+        # c x d may be large: one product for both shifts, and nothing else beside the result.
+        centred_sums = np.column_stack([self.counts, other.counts]) @ np.stack([a.mean - both.mean, b.mean - both.mean])
+        centred_sums += self.centred_sums
+        centred_sums += other.centred_sums
+        change += self.scatter
+        change += other.scatter
+        return ClassSums(self.counts + other.counts, both.mean, centred_sums, change, *names)
 
     def __radd__(self, other: int) -> ClassSums:
         """``sum(blocks)`` starts from 0."""
@@ -145,19 +145,119 @@ class ClassSums:
         return self.scatter + self.weight * np.outer(self.mean, self.mean)
 
 
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Weight and mean of some rows, and the sum of x - mean, which is zero but for the rounding of the mean."""
+
+    weight: float
+    mean: FloatArray
+    rest: FloatArray
+
+    def merge(self, other: _Moments) -> tuple[_Moments, FloatArray]:
+        """Return the moments of both, and what their move to the common mean adds to the sum of their scatters."""
+        a, b = (self, other) if self.weight >= other.weight else (other, self)
+        total = a.weight + b.weight
+        # The rests are fed back: a mean that is far from zero would else stand still under many small merges.
+        step = (b.weight * (b.mean - a.mean) + a.rest + b.rest) / (total if total > 0 else 1.0)
+        mean = a.mean + step
+        shifts = np.stack([a.mean - mean, b.mean - mean])
+        moments = np.stack([a.rest + a.weight / 2 * shifts[0], b.rest + b.weight / 2 * shifts[1]])
+        half = shifts.T @ moments
+        rest = a.rest + b.rest + a.weight * shifts[0] + b.weight * shifts[1]
+        return _Moments(total, mean, rest), half + half.T
+
+
+def _common_names(a: ClassSums, b: ClassSums, field: str) -> NDArray[Any] | None:
+    names, others = getattr(a, field), getattr(b, field)
+    if names is None or others is None or names is others:
+        return others if names is None else names
+    if not np.array_equal(names, others):
+        k = int(np.flatnonzero([one != other for one, other in zip(names, others, strict=True)])[0])
+        raise ValueError(
+            f"the sums differ in their {field}: number {k} is {names[k]!r} here and {others[k]!r} there. Sums add if "
+            "all blocks have the same classes and features in the same order"
+        )
+    return names
+
+
+def _sum_up(
+    X: Any, codes: IntArray, n_classes: int, weights: FloatArray | None, precision: Any
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The four fields of :class:`ClassSums` in one pass.
+
+    Rows are summed about an offset in groups, each as large as all before it; the offset is the mean of all before it.
+    It is at a distance J from the group's own mean, J^2 times the group's weight is then at most twice what the two
+    means' distance adds to the scatter, and no more than that cancels, whatever the order of the rows.
+    """
+    n, d = X.shape
+    rows = max(1, min(n, BLOCK // max(d, 1)))
+    # In the order of X: to turn a block of columns, as files have them, would cost as much as its X'X.
+    by_column = isinstance(X, np.ndarray) and X.flags.f_contiguous and not X.flags.c_contiguous
+    buffer = np.empty((rows, d), dtype=precision, order="F" if by_column else "C")
+    product = np.empty((d, d), dtype=precision)
+    sums, scatter = np.zeros((n_classes, d)), np.zeros((d, d))
+    seen = _Moments(0.0, np.zeros(d), np.zeros(d))
+    counts, offsets = [np.zeros(n_classes)], [np.zeros(d)]
+    plain = weights is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype == precision
+    start = 0
+    while start < n:
+        stop = min(2 * start if start else rows, n)
+        group = slice(start, stop)
+        weight = float(stop - start if weights is None else weights[group].sum())
+        near = weight <= 4 * seen.weight  # else the rows before count too little to say where these are
+        offset = seen.mean.astype(precision) if near else _mean(X[group], weights, group, buffer)
+        # Features that are about zero already, as scaled ones are, need no copy of the block.
+        as_it_is = plain and near and bool((seen.weight * seen.mean**2 <= np.diag(scatter)).all())
+        if as_it_is:
+            offset = np.zeros(d, dtype=precision)
+        rest, count = np.zeros(d), np.zeros(n_classes)
+        for part in _parts(start, stop, rows):
+            block = X[part] if as_it_is else np.subtract(_dense(X[part]), offset, out=buffer[: part.stop - part.start])
+            root = None if weights is None else np.sqrt(weights[part]).astype(precision)
+            if root is not None:
+                block *= root[:, np.newaxis]
+            scatter += np.matmul(block.T, block, out=product)
+            rest += _add_class_sums(sums, block, codes[part], root)
+            count += np.bincount(codes[part], None if weights is None else weights[part], minlength=n_classes)
+        seen, change = seen.merge(_Moments(weight, offset.astype(np.float64), rest))
+        scatter += change
+        counts.append(count)
+        offsets.append(offset.astype(np.float64))
+        start = stop
+    sums += np.stack(counts, axis=1) @ (np.stack(offsets) - seen.mean)
+    return np.sum(counts, axis=0), seen.mean, sums, scatter
+
+
+def _mean(X: Any, weights: FloatArray | None, group: slice, buffer: NDArray[Any]) -> NDArray[Any]:
+    """The mean in the buffer's precision, taken about one of the rows: exact where a feature is constant."""
+    precision = buffer.dtype
+    w = None if weights is None else weights[group]
+    heaviest = 0 if w is None else int(w.argmax())
+    first = _dense(X[heaviest : heaviest + 1])[0].astype(precision)
+    total = np.zeros(X.shape[1])
+    for part in _parts(0, X.shape[0], len(buffer)):
+        difference = np.subtract(_dense(X[part]), first, out=buffer[: part.stop - part.start])
+        total += (np.ones(len(difference), precision) if w is None else w[part].astype(precision)) @ difference
+    weight = X.shape[0] if w is None else w.sum()
+    return np.asarray(first + total / (weight if weight > 0 else 1.0), dtype=precision)
+
+
+def _parts(start: int, stop: int, rows: int) -> Iterator[slice]:
+    return (slice(a, min(a + rows, stop)) for a in range(start, stop, rows))
+
+
 def _dense(block: Any) -> Any:
     return block.toarray() if hasattr(block, "toarray") else block
 
 
-def _add_class_sums(sums: FloatArray, block: NDArray[Any], codes: IntArray, root: NDArray[Any]) -> None:
-    """Add sum of root * row over the rows of each class, in O(n d) also for thousands of classes."""
-    n_classes = len(sums)
-    if n_classes <= FEW_CLASSES:
-        one_hot = np.zeros((len(block), n_classes), dtype=block.dtype)
-        one_hot[np.arange(len(block)), codes] = root
-        sums += one_hot.T @ block
-        return
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    sums[ordered[starts]] += np.add.reduceat(block[order] * root[order, np.newaxis], starts, axis=0)
+def _add_class_sums(sums: FloatArray, block: NDArray[Any], codes: IntArray, root: NDArray[Any] | None) -> FloatArray:
+    """Add sum of root * row over the rows of each class, in O(n d) also for thousands of classes; return their sum."""
+    n, shape = len(block), (len(sums), len(block))
+    root = np.ones(n, block.dtype) if root is None else root
+    one_hot: Any = sparse.csc_array((root, codes, np.arange(n + 1)), shape=shape)
+    if not block.flags.c_contiguous and len(sums) <= FEW_CLASSES:
+        one_hot = one_hot.toarray()
+    partial = one_hot @ block
+    sums += partial
+    total: FloatArray = partial.sum(axis=0, dtype=np.float64)
+    return total

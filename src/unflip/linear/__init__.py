@@ -1,6 +1,7 @@
 """MODEL: linear classifiers for noisy labels, with scikit-learn's interface."""
 
 from unflip.linear.cege import CEGEClassifier
+from unflip.linear.class_sums import class_sums
 from unflip.linear.lics import LICSClassifier
 from unflip.linear.lnsi import LNSIClassifier
 from unflip.linear.mcldce import MCLDCEClassifier
@@ -20,4 +21,5 @@ __all__ = [
     "RankPruningClassifier",
     "SCDClassifier",
     "ULEClassifier",
+    "class_sums",
 ]

@@ -1,6 +1,6 @@
 """Ridge regression on a centroid: what the MC-LDCE classifiers share."""
 
-from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from unflip._validation import FloatArray, IntArray, check_classes, check_transition
-from unflip.core import ClassSums, clean_centroid, clean_prior, corrected_labels, project_to_simplex
+from unflip._validation import FloatArray, IntArray, check_classes, check_sparse_transition, check_transition
+from unflip.core import ClassSums, clean_prior, corrected_labels, project_to_simplex
+from unflip.linear._correction import Correction
+from unflip.linear._ridge import solve_ridge
 from unflip.linear._with_transition import TransitionClassifier
 
 WIDE = 4096  # features; beyond it, and beyond the number of rows, X'X costs more than Ridge's own solvers
@@ -27,11 +29,16 @@ class CentroidRidge(TransitionClassifier):
         """
         return project_to_simplex(self._scores(X))
 
-    def _solve(self, sums: ClassSums, alpha: float) -> Self:
-        self.sums_ = sums
-        self.class_prior_ = clean_prior(sums.noisy_prior, self.transition_)
-        self.centroid_ = clean_centroid(sums, self.transition_, self.operator)
-        W, self.intercept_ = solve_ridge(sums, self._labels(), alpha, self.fit_intercept)
+    def _solve(self, sums: ClassSums, alpha: float, correct: Correction | None = None) -> Self:
+        if sums.feature_names is None and hasattr(self, "feature_names_in_"):
+            sums = replace(sums, feature_names=self.feature_names_in_)
+        # With their names the sums of two models cannot be mixed up.
+        self.sums_ = replace(sums, classes=self.classes_)
+        correct = correct or Correction(self.transition_, sums.noisy_prior, self.operator)
+        clean = correct(self.sums_)
+        self.class_prior_ = correct.prior
+        self.centroid_ = clean.centroid
+        W, self.intercept_ = solve_ridge(clean, None, alpha, self.fit_intercept)
         self.coef_ = W.T
         return self
 
@@ -54,85 +61,63 @@ class CentroidRidge(TransitionClassifier):
     def _labels(self) -> FloatArray:
         return corrected_labels(self.transition_, self.class_prior_, self.operator)
 
+    def _estimate_transition(self, X: Any, codes: IntArray, weights: FloatArray | None) -> None:
+        if sparse.issparse(self.transition):
+            self._take_transition(len(self.classes_))
+        else:
+            super()._estimate_transition(X, codes, weights)
+
+    def _take_transition(self, n_classes: int) -> None:
+        check = check_sparse_transition if sparse.issparse(self.transition) else check_transition
+        self.transition_, self.transition_estimator_ = check(self.transition, n_classes), None
+
     def _take_sums(self, sums: ClassSums) -> None:
         """Set what ``fit`` would have learned of classes, T and features; sums cannot tell more."""
-        if not hasattr(self, "classes_"):
-            self.classes_ = np.arange(sums.n_classes) if self.classes is None else check_classes(self.classes)
+        own = None if self.classes is None else check_classes(self.classes)
+        if sums.classes is not None:
+            self.classes_ = check_classes(sums.classes)
+            if own is not None and not np.array_equal(own, self.classes_):
+                raise ValueError(f"the sums are of the classes {_some(self.classes_)}, but classes is {_some(own)}")
+        elif not hasattr(self, "classes_"):
+            self.classes_ = np.arange(sums.n_classes) if own is None else own
         if len(self.classes_) != sums.n_classes:
-            raise ValueError(f"the sums have {sums.n_classes} classes, but the classes are {self.classes_.tolist()}")
+            raise ValueError(f"the sums have {sums.n_classes} classes, but the classes are {_some(self.classes_)}")
         if self.transition is not None and not hasattr(self.transition, "fit"):
-            self.transition_, self.transition_estimator_ = check_transition(self.transition, sums.n_classes), None
+            self._take_transition(sums.n_classes)
         elif not hasattr(self, "transition_"):
             raise ValueError(
                 "sums hold no samples to estimate T from: pass transition as an array, for example "
                 "estimate_transition(X_sample, y_sample)"
             )
-        if getattr(self, "n_features_in_", sums.n_features) != sums.n_features and hasattr(self, "feature_names_in_"):
+        if sums.feature_names is not None and all(isinstance(name, str) for name in sums.feature_names):
+            self.feature_names_in_ = sums.feature_names.astype(object)
+        elif getattr(self, "n_features_in_", sums.n_features) != sums.n_features and hasattr(self, "feature_names_in_"):
             del self.feature_names_in_  # of an earlier fit to other features
         self.n_features_in_ = sums.n_features
+
+    def _fitted_state(self) -> dict[str, Any]:
+        state = super()._fitted_state()
+        if sparse.issparse(state.get("transition_")):  # a model file holds arrays
+            T = state["transition_"]
+            state["transition_"] = {"data": T.data, "indices": T.indices, "indptr": T.indptr}
+        return state
+
+    def _set_fitted_state(self, state: dict[str, Any]) -> None:
+        super()._set_fitted_state(state)
+        if isinstance(state.get("transition_"), dict):
+            T, c = state["transition_"], len(state["classes_"])
+            matrix = sparse.csc_array((T["data"], T["indices"], T["indptr"]), shape=(c, c))
+            matrix.check_format(full_check=True)  # an index outside would be read from foreign memory
+            self.transition_ = matrix
+
+
+def _some(classes: NDArray[Any]) -> str:
+    return f"{classes[:10].tolist()}" + (f" and {len(classes) - 10} more" if len(classes) > 10 else "")
 
 
 def is_wide(X: Any) -> bool:
     """Whether Ridge's own solvers are to be preferred to X'X."""
     return bool(X.shape[1] > (WIDE_SPARSE if sparse.issparse(X) else max(WIDE, X.shape[0])))
-
-
-def solve_ridge(
-    sums: ClassSums, labels: FloatArray, alpha: float, fit_intercept: bool = True
-) -> tuple[FloatArray, FloatArray]:
-    """Return W (n_features, n_classes) and b (n_classes,) that minimise, from sums alone::
-
-    sum_i |W' x_i + b - t_i|^2 + alpha |W|^2,    t_i = row y_i of labels
-    """
-    A, B = _normal_equations(sums, labels, fit_intercept)
-    scale = np.sqrt(np.diag(A) + alpha)
-    if scale.min() > 0:
-        # With a unit diagonal a pivot is the share of a feature that those before it leave unexplained.
-        scaled = (A + alpha * np.eye(len(A))) / np.outer(scale, scale)
-        if _smallest_pivot(scaled) > 10 * len(A) * np.finfo(np.float64).eps:
-            W = np.linalg.solve(scaled, B / scale[:, np.newaxis]) / scale[:, np.newaxis]
-            return W, _intercept(sums, labels, W, fit_intercept)
-    return next(solve_ridge_path(sums, labels, [alpha], fit_intercept))
-
-
-def solve_ridge_path(
-    sums: ClassSums, labels: FloatArray, alphas: Iterable[float], fit_intercept: bool = True
-) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield :func:`solve_ridge` for each alpha from one eigendecomposition; of least norm where it is singular.
-
-    ::
-
-        X'X = V diag(v) V',    W(alpha) = V diag(1 / (v + alpha)) V' B
-    """
-    A, B = _normal_equations(sums, labels, fit_intercept)
-    v, V = np.linalg.eigh(A)
-    v = np.maximum(v, 0)
-    rotated = V.T @ B
-    rounding = v.max() * len(A) * np.finfo(np.float64).eps
-    for alpha in alphas:
-        kept = v + alpha > rounding
-        W = V[:, kept] @ (rotated[kept] / (v[kept] + alpha)[:, np.newaxis])
-        yield W, _intercept(sums, labels, W, fit_intercept)
-
-
-def _smallest_pivot(A: FloatArray) -> float:
-    """Of the Cholesky factorisation of A; 0 where A is not positive definite."""
-    # NumPy's LAPACK here and below, not SciPy's: each brings its own threads, which would fight over the cores.
-    try:
-        return float(np.diag(np.linalg.cholesky(A)).min() ** 2)
-    except np.linalg.LinAlgError:
-        return 0.0
-
-
-def _normal_equations(sums: ClassSums, labels: FloatArray, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
-    """X'X and X't. With an intercept both are taken about the mean of x: there the intercept is the mean target."""
-    if fit_intercept:
-        return sums.scatter, sums.centred_sums.T @ labels
-    return sums.gram, sums.weight * sums.centroid @ labels
-
-
-def _intercept(sums: ClassSums, labels: FloatArray, W: FloatArray, fit_intercept: bool) -> FloatArray:
-    return sums.noisy_prior @ labels - sums.mean @ W if fit_intercept else np.zeros(sums.n_classes)
 
 
 def fit_ridge(

@@ -25,9 +25,9 @@ class MCLDCEClassifier(CentroidRidge):
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is cloned and
-        fitted to the noisy data; or None for :class:`unflip.transition.VolMin`.
+    transition : array-like or sparse matrix of shape (n_classes, n_classes), estimator or None, default=None
+        T[i, j] = P(noisy = j | clean = i), which stays sparse if it is; or an estimator with ``fit(X, y)`` and
+        ``transition_``, which is cloned and fitted to the noisy data; or None for :class:`unflip.transition.VolMin`.
     operator : {"exact", "published"}, default="exact"
         M = T, the unbiased operator; or the M that the paper prints, see :func:`unflip.core.mixing_matrix`.
     alpha : float, default=1.0
@@ -42,7 +42,7 @@ class MCLDCEClassifier(CentroidRidge):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    transition_ : ndarray of shape (n_classes, n_classes)
+    transition_ : ndarray or sparse array of shape (n_classes, n_classes)
     transition_estimator_ : estimator or None
         The fitted estimator that gave ``transition_``.
     class_prior_ : ndarray of shape (n_classes,)
@@ -60,9 +60,16 @@ class MCLDCEClassifier(CentroidRidge):
     Notes
     -----
     Given T, X is read once, in blocks; memory beyond X is O(n_features^2 + n_features n_classes) and the codes of the
-    labels, some bytes a row. Sparse X with more than 512
-    features, and dense X with more than 4,096 features and fewer rows than features, goes through scikit-learn's
-    ``Ridge`` on the corrected targets ``corrected_labels(T)[y]``: the same optimum.
+    labels, some bytes a row. Sparse X with more than 512 features, and dense X with more than 4,096 features and fewer
+    rows than features, goes through scikit-learn's ``Ridge`` on the corrected targets ``corrected_labels(T)[y]``: the
+    same optimum.
+
+    Nothing but T itself is c x c for c classes in the sums' path, and beyond 512 classes T is factorised, not inverted;
+    a sparse T stays sparse. An estimator of T is another matter: the default one has c^2 parameters and fits a c-class
+    logistic regression, which is for hundreds of classes, not thousands.
+
+    Where features are linearly dependent up to rounding and ``alpha`` does not decide between them, the solution of
+    least norm is taken, and SciPy's ``LinAlgWarning`` names the features, once a fit.
 
     References
     ----------
@@ -154,7 +161,8 @@ class MCLDCEClassifier(CentroidRidge):
         Parameters
         ----------
         sums : ClassSums
-            Of the noisy data. Its classes are ``classes``, those of an earlier fit, or 0 .. n_classes - 1.
+            Of the noisy data. Its classes are those that the sums name, else ``classes``, those of an earlier fit, or
+            0 .. n_classes - 1. Names of features in the sums become ``feature_names_in_``.
 
         Notes
         -----

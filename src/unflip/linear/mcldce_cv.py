@@ -15,7 +15,9 @@ from unflip._estimator import check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import ClassSums, clean_prior, decomposed_risk, linear_risk
 from unflip.core.centroid import Operator, check_operator
-from unflip.linear._centroid_ridge import CentroidRidge, fit_ridge, is_wide, solve_ridge_path
+from unflip.linear._centroid_ridge import CentroidRidge, fit_ridge, is_wide
+from unflip.linear._correction import Correction
+from unflip.linear._ridge import solve_ridge_path
 
 Splits = list[tuple[IntArray, IntArray]]
 
@@ -33,7 +35,7 @@ class MCLDCEClassifierCV(CentroidRidge):
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
+    transition : array-like or sparse matrix of shape (n_classes, n_classes), estimator or None, default=None
         As in :class:`MCLDCEClassifier`. It is estimated once, from all noisy samples.
     alphas : array-like of shape (n_alphas,), default=None
         Penalties to try, each > 0. None is 17 values from 1e-6 to 1e2 times the mean sum of squares of a feature, so
@@ -108,7 +110,8 @@ class MCLDCEClassifierCV(CentroidRidge):
             return ClassSums.of(X[rows], codes[rows], len(self.classes_), None if weights is None else weights[rows])
 
         if _is_partition(splits, len(codes)):
-            return self._fit_folds([sums_of(test) for _, test in splits])
+            folds = [sums_of(test) for _, test in splits]
+            return self._fit_folds(sum(folds), folds)  # type: ignore[arg-type]  # 0 + sums is sums
         pairs = ((sums_of(train), sums_of(test)) for train, test in splits)
         return self._fit_pairs(sums_of(slice(None)), pairs)
 
@@ -123,26 +126,26 @@ class MCLDCEClassifierCV(CentroidRidge):
         self._check_parameters()
         if isinstance(folds, ClassSums) or len(folds) < 2:
             raise ValueError("cross-validation needs the sums of at least two folds: pass a list of ClassSums")
-        self._take_sums(folds[0])
-        return self._fit_folds(list(folds))
-
-    def _fit_folds(self, folds: list[ClassSums]) -> Self:
         total: ClassSums = sum(folds)  # type: ignore[assignment]  # 0 + sums is sums
+        self._take_sums(total)
+        return self._fit_folds(total, list(folds))
+
+    def _fit_folds(self, total: ClassSums, folds: list[ClassSums]) -> Self:
         pairs = ((sum(folds[:k] + folds[k + 1 :]), fold) for k, fold in enumerate(folds))
         return self._fit_pairs(total, pairs)  # type: ignore[arg-type]
 
     def _fit_pairs(self, total: ClassSums, pairs: Iterable[tuple[ClassSums, ClassSums]]) -> Self:
-        self.class_prior_ = clean_prior(total.noisy_prior, self.transition_)
-        labels = self._labels()
+        correct = Correction(self.transition_, total.noisy_prior, self.operator)
         self._set_alphas(np.trace(total.scatter) / total.n_features)
         risks, held_out = [], []
         for train, test in pairs:
             if train.weight > 0 and test.weight > 0:  # weights of zero may empty a fold
-                path = solve_ridge_path(train, labels, self.alphas_, self.fit_intercept)
-                risks.append([linear_risk(test, W, b, labels).total for W, b in path])
+                clean = correct(test)
+                path = solve_ridge_path(correct(train), None, self.alphas_, self.fit_intercept)
+                risks.append([linear_risk(clean, W, b).total for W, b in path])
                 held_out.append(test.weight)
         self._choose(risks, held_out)
-        return self._solve(total, self.alpha_)
+        return self._solve(total, self.alpha_, correct)
 
     def _fit_rows(self, X: Any, codes: IntArray, weights: FloatArray | None, splits: Splits) -> Self:
         """The same choice where X'X is too large: each penalty is fitted and scored on rows."""

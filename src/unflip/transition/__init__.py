@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Any
 from unflip.transition._estimate import estimate_transition
 from unflip.transition.anchor_points import AnchorPoints
 from unflip.transition.dual_t import DualT
+from unflip.transition.sample import Sample, sample_rows
 from unflip.transition.volmin import VolMin
 
 if TYPE_CHECKING:
     from unflip.deep.crossfit import CrossFitEM
     from unflip.deep.volminnet import VolMinNet
 
-__all__ = ["AnchorPoints", "CrossFitEM", "DualT", "VolMin", "VolMinNet", "estimate_transition"]
+__all__ = [
+    "AnchorPoints",
+    "CrossFitEM",
+    "DualT",
+    "Sample",
+    "VolMin",
+    "VolMinNet",
+    "estimate_transition",
+    "sample_rows",
+]
 
 _WITH_NETWORKS = {"CrossFitEM": "crossfit", "VolMinNet": "volminnet"}
 

@@ -1,0 +1,119 @@
+"""The sums of a linear fit, from data of any size."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unflip._validation import check_classes
+from unflip.core import ClassSums
+from unflip.sources import Block, find_classes, open_source, reduce_blocks
+from unflip.sources.classes import check_has_labels
+from unflip.sources.labels import as_labels
+from unflip.sources.open import ROWS
+from unflip.sources.reduce import Engine
+
+
+def class_sums(
+    source: Any,
+    y: Any = None,
+    *,
+    label: str | None = None,
+    weights: Any = None,
+    columns: Sequence[Any] | None = None,
+    classes: ArrayLike | None = None,
+    rows: int = ROWS,
+    threads: int | None = None,
+    engine: Engine | None = None,
+) -> ClassSums:
+    """Return all that a linear fit needs of data that need not fit into memory, or onto one machine.
+
+    The fit reads the data only through sums, which add over blocks of rows (:class:`unflip.core.ClassSums`)::
+
+        counts[j] = number of rows with label j,    mean = (1/n) sum x
+        centred_sums[j] = sum of x - mean over the rows with label j
+        scatter = sum of (x - mean)(x - mean)'
+
+    ``MCLDCEClassifier(transition=T).fit_sums(sums)`` then solves: the answer is that of ``fit`` on all rows at once,
+    whatever read them. Each row is read once; if ``classes`` is not given, a first pass reads the labels alone.
+
+    Parameters
+    ----------
+    source : arrays, path, iterable of blocks, Dask array or Dask dataframe
+        As in :func:`unflip.sources.open_source`: X with ``y``; a Parquet or CSV file, folder, list or pattern; an
+        iterable of (X, y) or (X, y, weights) blocks, or a function that returns one.
+    y : array-like, default=None
+        Noisy labels of X.
+    label : str, default=None
+        The label's column of files and data frames.
+    weights : str or array-like, default=None
+        Column of the sample weights, or the weights of the rows of X.
+    columns : sequence, default=None
+        The features; None takes all columns beside label and weights.
+    classes : array-like of shape (n_classes,), default=None
+        All classes, sorted. Needed for a generator, which can be read only once.
+    rows : int, default=65536
+        In a block, at most.
+    threads : int, default=None
+        None takes all processors. The answer is the same to the bit for any number.
+    engine : {"threads", "dask"}, default=None
+        None runs Dask collections on the Dask scheduler that is active, and everything else in threads. "dask" sends
+        files to that scheduler too.
+
+    Returns
+    -------
+    ClassSums
+
+    Raises
+    ------
+    BlockError
+        A ValueError with the name of the block and its rows: NaN, an unknown label, a negative weight.
+
+    Notes
+    -----
+    Memory is at most two blocks a thread and some sums of n_features^2 + n_classes n_features numbers. On Dask there is
+    one task a partition (of files: a row group, or a CSV file) and a tree that adds eight sums a step; the client
+    receives one sum.
+
+    Examples
+    --------
+    >>> from unflip.linear import MCLDCEClassifier
+    >>> from unflip.noise import corrupt, pairflip
+    >>> rng, T = np.random.default_rng(0), pairflip(3, 0.3)
+    >>> def blocks():
+    ...     for seed in range(5):
+    ...         y = rng.integers(3, size=200)
+    ...         yield np.eye(3)[y] + rng.normal(size=(200, 3)) / 9, corrupt(y, T, random_state=seed)
+    >>> sums = class_sums(blocks(), classes=[0, 1, 2])
+    >>> MCLDCEClassifier(T).fit_sums(sums).predict(np.eye(3)), sums.weight
+    (array([0, 1, 2]), 1000.0)
+    """
+    opened = open_source(source, y, label=label, weights=weights, columns=columns, rows=rows)
+    if classes is None:
+        classes = find_classes(opened, threads=threads, engine=engine)
+    check_has_labels(opened)
+    known = check_classes(as_labels(classes))
+    sums: ClassSums = reduce_blocks(opened, SumsOf(known), threads=threads, engine=engine)
+    names = None if opened.feature_names is None else np.asarray(opened.feature_names)
+    return replace(sums, classes=known, feature_names=names)
+
+
+@dataclass(frozen=True, eq=False)
+class SumsOf:
+    """The function of a block: its sums, or an error that names it."""
+
+    classes: NDArray[Any]
+
+    def __call__(self, block: Block) -> ClassSums:
+        sums = ClassSums.of(block.X, block.codes(self.classes), len(self.classes), block.weights)
+        # NaN or infinity in a feature makes its own square so. Only then are the entries looked at: a pass over every
+        # block for it would cost a good part of reading it.
+        squares = np.diag(sums.scatter)
+        if not (np.isfinite(squares).all() and np.isfinite(sums.mean).all()):
+            block.check_finite()
+            column = int(np.flatnonzero(~(np.isfinite(squares) & np.isfinite(sums.mean)))[0])
+            said = column if block.feature_names is None else repr(block.feature_names[column])
+            block.refuse(f"the numbers in column {said} are too large to be squared; divide it by a constant")
+        return sums

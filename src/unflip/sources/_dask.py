@@ -1,0 +1,188 @@
+"""Dask collections as sources, and sums over any source on the Dask scheduler that is active."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from dask import compute, delayed
+
+from unflip.files.frames import no_such
+from unflip.sources.arrays import ArrayPart
+from unflip.sources.block import Block
+from unflip.sources.reduce import FAN_IN, add_values, fold_part
+from unflip.sources.source import Source
+
+
+@dataclass(frozen=True, eq=False)
+class DaskPart:
+    """One partition: its arrays, not yet computed, or its data frame, of which label and weights are columns."""
+
+    X: Any
+    y: Any
+    weights: Any
+    number: int
+    start: int | None  # where the lengths of the partitions are known
+    rows: int
+    columns: "FrameColumns | None" = None
+
+    def blocks(self) -> Iterator[Block]:
+        yield from self.loaded(*compute(self.X, self.y, self.weights)).blocks()
+
+    def loaded(self, X: Any, y: Any, weights: Any) -> ArrayPart:
+        name = f"partition {self.number}"
+        names = None
+        if self.columns is not None:
+            names = self.columns.features or None
+            y = X[self.columns.label] if self.columns.label is not None else y
+            weights = X[self.columns.weights] if self.columns.weights is not None else weights
+            X = X[list(self.columns.features)] if self.columns.features else None
+        return ArrayPart(X, y, weights, name, self.start or 0, self.rows, names)
+
+
+@dataclass(frozen=True)
+class FrameColumns:
+    features: tuple[Any, ...]
+    label: Any
+    weights: Any
+
+
+class DaskSource(Source):
+    """A Dask array or dataframe; a part is a partition.
+
+    Parameters
+    ----------
+    X : Dask array (n_samples, n_features) or dataframe, or None where only the labels matter
+    y, weights : Dask array or series, or None
+        In the same partitions.
+    rows : int
+        In a block, at most.
+    columns : FrameColumns or None
+        Of a dataframe that holds label and weights too.
+    """
+
+    on_dask = True
+
+    def __init__(self, X: Any, y: Any, weights: Any, rows: int, columns: FrameColumns | None = None) -> None:
+        self.X, self.y, self.weights, self.rows, self.columns = X, y, weights, rows, columns
+        self.feature_names = None if columns is None or not columns.features else tuple(map(str, columns.features))
+        self.has_labels = y is not None or (columns is not None and columns.label is not None)
+        lengths = _lengths(y if X is None else X)
+        self.n_rows = None if lengths is None else sum(lengths)
+
+    def parts(self) -> list[DaskPart]:
+        X, y, weights = (_partitions(values) for values in (self.X, self.y, self.weights))
+        n = len(X or y)
+        for said, values in (("y", y), ("weights", weights)):
+            if values and len(values) != n:
+                raise ValueError(
+                    f"X has {n} partitions but {said} has {len(values)}: they must be cut alike; repartition one, "
+                    "or call compute_chunk_sizes() on both"
+                )
+        lengths = _lengths(self.y if self.X is None else self.X)
+        starts = [None] * n if lengths is None else [0, *np.cumsum(lengths).tolist()]
+        none = [None] * n
+        together = zip(X or none, y or none, weights or none, strict=True)
+        return [
+            DaskPart(*values, number, starts[number], self.rows, self.columns) for number, values in enumerate(together)
+        ]
+
+    def only_labels(self) -> "DaskSource":
+        if self.columns is not None and self.columns.label is not None:
+            return DaskSource(
+                self.X[[self.columns.label]], None, None, self.rows, FrameColumns((), self.columns.label, None)
+            )
+        return DaskSource(None if self.y is not None else self.X, self.y, None, self.rows)
+
+
+def dask_source(
+    X: Any, y: Any, label: str | None, weights: Any, columns: Sequence[Any] | None, rows: int
+) -> DaskSource:
+    """Return the source of Dask collections: X with y, or a dataframe with the label's column."""
+    if hasattr(X, "npartitions") and hasattr(X, "columns"):
+        return _of_frame(X, y, label, weights, columns, rows)
+    if label is not None or isinstance(weights, str):
+        raise ValueError("label and weights name columns of a dataframe; give the labels of an array as y")
+    if not hasattr(X, "chunks"):
+        raise ValueError(f"X must be a Dask collection where y or weights are; got {type(X).__name__}")
+    if X.ndim != 2:
+        raise ValueError(f"X must be a matrix of shape (n_samples, n_features); got shape {X.shape}")
+    X = X[:, list(columns)] if columns is not None else X
+    X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+    return DaskSource(X, _cut_alike(y, X, "y"), _cut_alike(weights, X, "weights"), rows)
+
+
+def reduce_by_dask(source: Source, function: Callable[[Block], Any]) -> Any:
+    """Return the sum over all blocks: one task a part, a tree of fan-in 8, and one value to the client.
+
+    Tasks are pure functions of their part, so the scheduler may run them again where a worker was lost.
+    """
+    shared = delayed(function, traverse=False)  # once to each worker, not once a task
+    if isinstance(source, DaskSource):
+        parts = [(p.X, p.y, p.weights, p) for p in source.parts()]
+        values = [
+            delayed(partial(_fold_partition, _without_data(p)))(shared, X, y, weights) for X, y, weights, p in parts
+        ]
+    else:
+        values = [delayed(partial(fold_part, part, number))(shared) for number, part in enumerate(source.parts())]
+    while len(values) > 1:
+        values = [delayed(add_values)(values[first : first + FAN_IN]) for first in range(0, len(values), FAN_IN)]
+    return values[0].compute() if values else None
+
+
+def _fold_partition(part: DaskPart, function: Callable[[Block], Any], X: Any, y: Any, weights: Any) -> Any:
+    return fold_part(part.loaded(X, y, weights), part.number, function)
+
+
+def _without_data(part: DaskPart) -> DaskPart:
+    return DaskPart(None, None, None, part.number, part.start, part.rows, part.columns)
+
+
+def _of_frame(X: Any, y: Any, label: str | None, weights: Any, columns: Sequence[Any] | None, rows: int) -> DaskSource:
+    names = list(X.columns)
+    weight_column = weights if isinstance(weights, str) else None
+    for name in (label, weight_column, *(columns or ())):
+        if name is not None and name not in names:
+            no_such(str(name), map(str, names), "the dataframe has no column")
+    if y is not None and label is not None:
+        raise ValueError("give y or label, not both")
+    taken = (label, weight_column)
+    features = tuple(name for name in names if name not in taken) if columns is None else tuple(columns)
+    other = [name for name in features if getattr(X.dtypes[name], "kind", "O") not in "biuf"]
+    if other:
+        raise ValueError(
+            f"the dataframe has {len(other)} columns that are not numbers: {', '.join(map(repr, other[:5]))}; name the "
+            "features with columns=[...], or turn these into numbers first"
+        )
+    X = X[[*features, *(name for name in taken if name is not None)]]  # Dask reads only these of its files
+    weights = None if weight_column is not None else weights
+    return DaskSource(X, y, weights, rows, FrameColumns(features, label, weight_column))
+
+
+def _cut_alike(values: Any, X: Any, said: str) -> Any:
+    """Labels or weights in the chunks of X."""
+    from dask import array
+
+    if values is None or not (hasattr(values, "chunks") or not hasattr(type(values), "__dask_graph__")):
+        return values  # a series: its partitions must be those of X
+    if any(np.isnan(X.chunks[0])):
+        return values if hasattr(values, "chunks") else _refuse_unknown(said)
+    if len(values) != X.shape[0] and not np.isnan(len(values)):
+        raise ValueError(f"X has {X.shape[0]} rows but {said} has {len(values)}; give one for each row")
+    if not hasattr(values, "chunks"):
+        return array.from_array(np.asarray(values), chunks=(X.chunks[0],))
+    return values if values.chunks[0] == X.chunks[0] else values.rechunk((X.chunks[0],))
+
+
+def _refuse_unknown(said: str) -> Any:
+    raise ValueError(f"the lengths of X's chunks are unknown, so {said} must be a Dask array in the same chunks")
+
+
+def _lengths(values: Any) -> list[int] | None:
+    chunks = getattr(values, "chunks", None)
+    return None if chunks is None or any(np.isnan(chunks[0])) else [int(n) for n in chunks[0]]
+
+
+def _partitions(values: Any) -> list[Any]:
+    return [] if values is None else list(np.ravel(values.to_delayed()))

@@ -1,0 +1,244 @@
+import pickle
+
+import numpy as np
+import pytest
+
+from unflip.linear import class_sums
+from unflip.sources import BlockError, find_classes, open_source
+
+pd = pytest.importorskip("pandas", reason="pandas is not installed: pip install 'unflip[data]'")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'unflip[data]'")
+pq = pytest.importorskip("pyarrow.parquet")
+
+N = 1000
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(rng.normal(size=(N, 4)), columns=["a", "b", "c", "d"]).assign(
+        label=np.array(["cat", "dog", "owl"])[rng.integers(3, size=N)], weight=rng.uniform(size=N)
+    )
+
+
+@pytest.fixture
+def folder(table, tmp_path):
+    """Three Parquet files with row groups of 70 rows."""
+    path = tmp_path / "data"
+    path.mkdir()
+    for number, (start, stop) in enumerate([(0, 300), (300, 350), (350, N)]):
+        table[start:stop].to_parquet(path / f"part-{number}.parquet", row_group_size=70, index=False)
+    return path
+
+
+def whole(source):
+    blocks = list(source.blocks())
+    return np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks]), blocks
+
+
+class TestParquet:
+    @pytest.mark.parametrize("rows", [1, 33, 70, 100, 10_000])
+    def test_all_rows_in_their_order(self, table, folder, rows):
+        source = open_source(folder, label="label", weights="weight", rows=rows)
+        X, y, blocks = whole(source)
+        np.testing.assert_array_equal(X, table[["a", "b", "c", "d"]])
+        assert y.tolist() == table["label"].tolist()
+        np.testing.assert_array_equal(np.concatenate([b.weights for b in blocks]), table["weight"])
+        assert source.feature_names == ("a", "b", "c", "d")
+        assert source.n_rows == N
+        assert max(map(len, blocks)) <= rows
+        # a row's number is that in its file
+        last = blocks[-1]
+        assert (last.start + len(last), last.name.split(",")[0]) == (650, str(folder / "part-2.parquet"))
+
+    def test_a_part_is_a_row_group_or_several_small_ones(self, folder):
+        assert len(open_source(folder, label="label", rows=70).parts()) == 5 + 1 + 10
+        parts = open_source(folder, label="label", rows=140).parts()
+        assert [part.groups for part in parts[:4]] == [(0, 1), (2, 3), (4,), (0,)]
+        assert [part.start for part in parts[:4]] == [0, 140, 280, 0]
+        assert next(pickle.loads(pickle.dumps(parts[1])).blocks()).where.startswith(
+            f"{folder / 'part-0.parquet'}, row groups 2 to 3, rows 140 to"
+        )
+
+    @pytest.mark.parametrize("pattern", ["*.parquet", "part-[0-9].parquet"])
+    def test_patterns_and_lists(self, folder, pattern):
+        names = [str(folder / f"part-{number}.parquet") for number in range(3)]
+        found = [whole(open_source(source, label="label", columns=["a"]))[0] for source in (folder / pattern, names)]
+        np.testing.assert_array_equal(*found)
+
+    def test_only_the_wanted_columns_are_read(self, folder, monkeypatch):
+        read = []
+        iter_batches = pq.ParquetFile.iter_batches
+
+        def spy(self, batch_size, row_groups, columns, **rest):
+            read.append(tuple(columns))
+            return iter_batches(self, batch_size, row_groups, columns, **rest)
+
+        monkeypatch.setattr(pq.ParquetFile, "iter_batches", spy)
+        source = open_source(folder, label="label", columns=["d", "a"], rows=10_000)
+        assert find_classes(source, threads=1).tolist() == ["cat", "dog", "owl"]
+        assert read == [("label",)] * 3  # of the first pass; each file once
+        sums = class_sums(source, classes=["cat", "dog", "owl"], threads=1)
+        assert read[3:] == [("d", "a", "label")] * 3  # one pass
+        assert sums.n_features == 2
+
+    def test_the_order_of_columns_is_that_asked_for(self, table, folder):
+        X = whole(open_source(folder, label="label", columns=["d", "a"]))[0]
+        np.testing.assert_array_equal(X, table[["d", "a"]])
+
+    @pytest.mark.parametrize(
+        ("labels", "kind"),
+        [
+            (np.array([3, 1, 2]), "i"),
+            (np.array([3.0, 1.0, 2.0]), "i"),
+            (np.array([True, False, True]), "b"),
+            (pd.Categorical(["x", "y", "x"], ["y", "x", "unused"]), "U"),
+            (pd.array([3, 1, 2], dtype="Int64"), "i"),
+        ],
+    )
+    def test_kinds_of_labels(self, tmp_path, labels, kind):
+        pd.DataFrame({"x": np.arange(3), "y": labels}).to_parquet(tmp_path / "t.parquet")
+        y = whole(open_source(tmp_path / "t.parquet", label="y"))[1]
+        assert y.dtype.kind == kind
+        assert y.tolist() == list(labels)
+
+    @pytest.mark.parametrize("kind", ["float32", "float16", "int8", "bool"])
+    def test_kinds_of_features(self, tmp_path, kind):
+        values = np.array([[1, 0], [0, 1], [1, 1]]).astype(kind)
+        table = pa.table({"p": values[:, 0], "q": values[:, 1], "y": [0, 1, 0]})
+        pq.write_table(table, tmp_path / "t.parquet")
+        X, _, _ = whole(open_source(tmp_path / "t.parquet", label="y"))
+        assert X.dtype == (np.float32 if kind.startswith("float") else np.float64)
+        np.testing.assert_array_equal(X, values)
+
+    def test_missing_values_are_nan_and_missing_labels_are_named(self, tmp_path):
+        for name, column in (("x", [1, None, 3]), ("f", [1.0, None, 3.0])):
+            pq.write_table(pa.table({name: column, "y": ["a", "b", "b"]}), tmp_path / "t.parquet")
+            X = whole(open_source(tmp_path / "t.parquet", label="y"))[0]
+            np.testing.assert_array_equal(X, [[1], [np.nan], [3]])
+        pq.write_table(pa.table({"x": [1, 2, 3], "y": ["a", None, "b"]}), tmp_path / "t.parquet")
+        with pytest.raises(BlockError, match="t.parquet, row group 0, rows 0 to 2: row 1 has no label"):
+            whole(open_source(tmp_path / "t.parquet", label="y"))
+
+    def test_a_file_that_breaks_off(self, folder):
+        broken = folder / "part-1.parquet"
+        broken.write_bytes(broken.read_bytes()[:-20])
+        with pytest.raises(ValueError, match="part-1.parquet cannot be read as Parquet"):
+            open_source(folder, label="label")
+
+    def test_a_file_that_breaks_off_later(self, folder):
+        source = open_source(folder, label="label", rows=70)
+        (folder / "part-1.parquet").unlink()
+        with pytest.raises(ValueError, match="part-1.parquet, row group 0 cannot be read"):
+            find_classes(source)
+
+    def test_a_file_with_other_columns(self, folder, table):
+        table.drop(columns="c").to_parquet(folder / "part-3.parquet")
+        with pytest.raises(ValueError, match="part-3.parquet has no column 'c'"):
+            open_source(folder, label="label")
+
+
+class TestCSV:
+    @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "semicolon.csv"])
+    def test_all_rows_in_their_order(self, table, tmp_path, name):
+        path = tmp_path / name
+        table.to_csv(path, index=False, sep="\t" if "tsv" in name else ";" if "semi" in name else ",")
+        source = open_source(path, label="label", weights="weight", rows=300)
+        X, y, blocks = whole(source)
+        np.testing.assert_array_equal(X, table[["a", "b", "c", "d"]])
+        assert y.tolist() == table["label"].tolist()
+        assert [block.where for block in blocks][-1] == f"{path}, rows 900 to 999"
+        assert find_classes(source).tolist() == ["cat", "dog", "owl"]
+
+    def test_several_batches(self, table, tmp_path, monkeypatch):
+        monkeypatch.setattr("unflip.sources.delimited.BYTES", 10_000)
+        table.to_csv(tmp_path / "t.csv")  # with the index as a column without name
+        X, _, blocks = whole(open_source(tmp_path / "t.csv", label="label", columns=["b", "a"]))
+        np.testing.assert_array_equal(X, table[["b", "a"]])
+        assert len(blocks) > 5
+        assert [b.start for b in blocks[1:]] == np.cumsum([len(b) for b in blocks[:-1]]).tolist()
+        assert open_source(tmp_path / "t.csv", label="label").feature_names == ("a", "b", "c", "d", "weight")
+
+    def test_whole_numbers_later_fractions(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("unflip.sources.delimited.BYTES", 200)
+        lines = [f"{i},{i % 2}" for i in range(100)] + ["0.5,1"]
+        (tmp_path / "t.csv").write_text("\n".join(["x,y", *lines]))
+        X, y, _ = whole(open_source(tmp_path / "t.csv", label="y"))
+        assert X[-1, 0] == 0.5
+        assert y.dtype.kind == "i"
+
+    @pytest.mark.parametrize("wrong", ["word,1", "1,word", "1"])
+    def test_a_bad_line_names_the_file(self, tmp_path, monkeypatch, wrong):
+        monkeypatch.setattr("unflip.sources.delimited.BYTES", 200)
+        lines = [f"{i},{i % 2}" for i in range(100)] + [wrong]
+        (tmp_path / "t.csv").write_text("\n".join(["x,y", *lines]))
+        with pytest.raises(ValueError, match="t.csv, after row [0-9]+, cannot be read as a table"):
+            whole(open_source(tmp_path / "t.csv", label="y"))
+
+    def test_missing(self, tmp_path):
+        (tmp_path / "t.csv").write_text("x,y\n1,a\n,b\n3,a\n")
+        np.testing.assert_array_equal(whole(open_source(tmp_path / "t.csv", label="y"))[0], [[1], [np.nan], [3]])
+        (tmp_path / "t.csv").write_text("x,y\n1,a\n2,\n3,a\n")
+        with pytest.raises(BlockError, match="t.csv, rows 0 to 2: row 1 has no label"):
+            whole(open_source(tmp_path / "t.csv", label="y"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+class TestErrors:
+    @pytest.fixture
+    def path(self, table, tmp_path, suffix):
+        path = tmp_path / f"t.{suffix}"
+        getattr(table, f"to_{suffix}")(path, index=False)
+        return path
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"label": "lable"}, "has no column 'lable'; is 'label' meant"),
+            ({"label": "label", "columns": ["z"]}, "has no column 'z'"),
+            ({"label": "label", "columns": ["a", "label"]}, "columns must not hold the label"),
+            ({"label": "label", "weights": "label"}, "label and weights are both 'label'"),
+            ({"label": "a"}, "1 columns that are not numbers: 'label' ..*; name the features with columns="),
+            ({"label": "label", "y": [1]}, "name the label's column of a file with label="),
+            ({"label": "label", "weights": [1]}, "weights of a file must be the name of a column"),
+        ],
+    )
+    def test_bad_arguments(self, path, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            open_source(path, **arguments)
+
+    def test_no_label(self, path):
+        source = open_source(path, columns=["a"])
+        assert [block.y for block in source.blocks()] == [None]
+        with pytest.raises(ValueError, match="there are no labels; give y, or name the label's column"):
+            class_sums(source)
+        with pytest.raises(ValueError, match="there are no labels; give y, or name the label's column"):
+            class_sums(source, classes=[0, 1])
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing.parquet does not exist"):
+        open_source(tmp_path / "nothing.parquet", label="y")
+    with pytest.raises(ValueError, match="has no file that ends in"):
+        open_source(tmp_path, label="y")
+    (tmp_path / "t.xlsx").write_text("")
+    with pytest.raises(ValueError, match="has none of the suffixes"):
+        open_source(tmp_path / "t.xlsx", label="y")
+
+
+def test_a_csv_without_header(tmp_path):
+    (tmp_path / "t.csv").write_text("1,2\n3,4\n")
+    with pytest.raises(ValueError, match="the first line must name the columns, but it holds numbers: 1, 2"):
+        open_source(tmp_path / "t.csv", label="1")
+
+
+def test_an_empty_csv(tmp_path):
+    (tmp_path / "t.csv").write_text("")
+    with pytest.raises(ValueError, match="t.csv cannot be read as a table"):
+        open_source(tmp_path / "t.csv", label="y")
+
+
+def test_different_kinds(tmp_path, folder, table):
+    table.to_csv(folder / "more.csv")
+    with pytest.raises(ValueError, match="the files are of different kinds, .csv, .parquet"):
+        open_source(folder, label="label")
