@@ -19,6 +19,8 @@ from sklearn.utils.validation import (
 from unflip._validation import FloatArray, IntArray, check_labels, check_transition
 from unflip.files import Savable
 
+SCORES = 2**24  # at once in predict
+
 
 def check_training_data(
     estimator: Any,
@@ -91,11 +93,17 @@ class LinearScoresClassifier(Savable, ClassifierMixin, BaseEstimator):
     """Prediction from ``coef_`` (n_classes, n_features) and ``intercept_`` (n_classes,), one score per class."""
 
     def _scores(self, X: Any) -> NDArray[Any]:
+        return self._scores_of(self._samples(X))
+
+    def _samples(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+    def _scores_of(self, X: Any) -> NDArray[Any]:
         # In the precision of X: casting X instead would double the memory of float32 data.
         scores: NDArray[Any] = safe_sparse_dot(X, self.coef_.T.astype(X.dtype, copy=False), dense_output=True)
-        return scores + self.intercept_.astype(X.dtype, copy=False)
+        scores += self.intercept_.astype(X.dtype, copy=False)
+        return scores
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return scores, shape (n_samples, n_classes); for two classes their difference, shape (n_samples,)."""
@@ -104,8 +112,11 @@ class LinearScoresClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely clean label of each sample, shape (n_samples,)."""
-        best = self._scores(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
+        X = self._samples(X)
+        rows = max(1, SCORES // len(self.classes_))  # scores of thousands of classes are larger than X
+        starts = range(0, X.shape[0], rows)
+        best = [self._scores_of(X[start : start + rows]).argmax(axis=1) for start in starts]
+        labels: NDArray[Any] = self.classes_[np.concatenate(best)]
         return labels
 
     def __sklearn_tags__(self) -> Tags:

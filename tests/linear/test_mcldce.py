@@ -424,3 +424,11 @@ def test_reaches_nearly_the_clean_accuracy_on_real_features(features, T, least):
     if T[0, 1] == 0.4:  # the paper's operator is there for fidelity
         published = MCLDCEClassifier(model.transition_, operator="published").fit_sums(model.sums_)
         assert published.score(X_test, y_test) < 0.79
+
+
+def test_predicts_in_blocks_where_classes_are_many(problem, monkeypatch):
+    X, y = problem[:2]
+    model = MCLDCEClassifier(T3).fit(X, y)
+    whole = model.predict(X)
+    monkeypatch.setattr("unflip._estimator.SCORES", 7 * len(model.classes_))
+    np.testing.assert_array_equal(model.predict(X), whole)
