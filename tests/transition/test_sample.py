@@ -13,6 +13,7 @@ N = 1000
 X = np.column_stack([np.arange(N), np.arange(N) ** 2]).astype(float)
 Y = np.array(list("abcd"))[np.arange(N) % 4]
 W = np.arange(N) / N
+WORD = int.from_bytes(b"unflip")  # sets the stream of keys apart from those of data
 
 
 def in_blocks(rows):
@@ -22,7 +23,7 @@ def in_blocks(rows):
 def naive(size, seed, rows):
     """All keys, sorted; a part of an array is one block, so its index is (number, 0)."""
     keys = np.concatenate(
-        [np.random.default_rng([seed, b, 0]).random(min(rows, N - i)) for b, i in enumerate(range(0, N, rows))]
+        [np.random.default_rng([WORD, seed, b, 0]).random(min(rows, N - i)) for b, i in enumerate(range(0, N, rows))]
     )
     return np.argsort(keys)[:size]
 
@@ -42,7 +43,7 @@ def test_the_rows_with_the_smallest_keys(size, threads):
 @pytest.mark.parametrize("size", [7, 60, 400])
 def test_a_generator_whose_length_nobody_knows(size, threads):
     """The same keys whether the number of rows is known before or not; here all blocks are of one part."""
-    keys = np.concatenate([np.random.default_rng([0, 0, b]).random(min(50, N)) for b in range(N // 50)])
+    keys = np.concatenate([np.random.default_rng([WORD, 0, 0, b]).random(min(50, N)) for b in range(N // 50)])
     sample = sample_rows(iter(in_blocks(50)), size, threads=threads)
     np.testing.assert_array_equal(sample.X, X[np.argsort(keys)[:size]])
     assert sample.n_rows == N
@@ -77,7 +78,7 @@ def test_every_row_is_drawn_equally_often():
 
 def test_a_limit_that_was_too_low_is_mended(monkeypatch):
     expected = sample_rows((X, Y), 100, rows=90)
-    monkeypatch.setattr("unflip.transition.sample._limit", lambda size, n_rows: 0.01)
+    monkeypatch.setattr("unflip.transition.sample.key_limit", lambda size, n_rows: 0.01)
     again = sample_rows((X, Y), 100, rows=90)
     np.testing.assert_array_equal(again.X, expected.X)
 
@@ -149,3 +150,10 @@ def test_bad_arguments(arguments, message):
 def test_labels_of_two_kinds():
     with pytest.raises(ValueError, match="some labels are strings and some are not"):
         sample_rows([(X[:2], ["a", "b"]), (X[:2], [1, 2])], 4)
+
+
+def test_keys_are_not_the_numbers_that_the_data_were_made_of():
+    """default_rng(0) and default_rng([0, 0, 0]) are one stream."""
+    x = np.random.default_rng(0).random(5000)
+    sample = sample_rows((x[:, np.newaxis], np.arange(5000) % 2), 1000)
+    assert abs(sample.X.mean() - x.mean()) < 0.04  # four standard errors; the smallest of x would be at 0.1

@@ -1,5 +1,6 @@
 """``unflip predict`` and ``unflip card``: what a saved model says, and what it is."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -13,37 +14,50 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved 
 
 def predict(
     model: Model,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or NPZ file, or a folder of images.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="CSV, TSV or Parquet file, a folder or a pattern of them; NPZ file, or a folder of images.",
+        ),
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV, TSV or Parquet file, by its suffix.")],
     as_json: Json = False,
 ) -> None:
     """Predict the clean label of each row, with a probability for each class.
 
     The columns are known by name: their order does not matter, further ones,
-    such as the labels, are ignored.
+    such as the labels, are ignored. Tables are read and written in blocks of
+    rows, and may be larger than memory.
 
     Example: unflip predict model people.csv --out predictions.csv
     """
     with one_sentence():
         from unflip.files import load
         from unflip.files.output import check_output
-        from unflip.own_data import predict_table, read_for, write_predictions
+        from unflip.own_data import predict_files, predict_table, read_for, write_predictions
+        from unflip.own_data.predict import is_streamed
 
         check_output(out)
         if out.exists() and data.exists() and out.samefile(data):
             raise ValueError(f"{out} is DATA itself; choose another file for the predictions")
         with steps() as tell:
-            tell(f"reading {data}")
             fitted = load(model)
-            table = read_for(fitted, data)
-            tell(f"predicting {len(table.X):,} rows")
-            predicted, proba = predict_table(fitted, table)
-            write_predictions(out, table, predicted, proba, fitted.classes_)
-    counts = {str(name): int((predicted == name).sum()) for name in fitted.classes_}
+            if is_streamed(fitted, data):
+                tell(f"predicting {data}")
+                found = predict_files(fitted, data, out)
+            else:
+                tell(f"reading {data}")
+                table = read_for(fitted, data)
+                tell(f"predicting {len(table.X):,} rows")
+                predicted, proba = predict_table(fitted, table)
+                write_predictions(out, table, predicted, proba, fitted.classes_)
+                found = Counter(predicted.tolist())
+    counts = {str(name): found[name] for name in fitted.classes_.tolist()}
     if as_json:
-        print_json({"out": str(out), "n_rows": len(predicted), "predicted": counts})
+        print_json({"out": str(out), "n_rows": found.total(), "predicted": counts})
         return
-    typer.echo(f"{len(predicted):,} predictions: {plain(out)}")
+    typer.echo(f"{found.total():,} predictions: {plain(out)}")
 
 
 def card(

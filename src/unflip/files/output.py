@@ -5,8 +5,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 PARQUET = (".parquet", ".pq")
+GROUP = 2**25  # bytes of a row group in memory
+
+Write = Callable[[Mapping[str, NDArray[Any]]], None]
 
 
 def check_output(path: str | os.PathLike[str]) -> Path:
@@ -25,23 +28,32 @@ def check_output(path: str | os.PathLike[str]) -> Path:
         raise IsADirectoryError(f"{target} is a folder; name a file")
     if target.suffix.lower() in PARQUET:
         _pyarrow()
+    check_place(target)
     return target
 
 
 def write_columns(path: str | os.PathLike[str], columns: Mapping[str, NDArray[Any]]) -> Path:
     """Write columns of one length under their names; a file of that name is replaced."""
+    with written_columns(path) as write:
+        write(columns)
+    return Path(path)
+
+
+@contextmanager
+def written_columns(path: str | os.PathLike[str]) -> Iterator[Write]:
+    """Give a function that writes columns under their names, a block of rows at a time.
+
+    The blocks have the same columns, of the same kinds. The file takes its place at the end, whole or not at all; a
+    file of that name is replaced.
+    """
     target = check_output(path)
     with replaced(target) as partial:
         if target.suffix.lower() in PARQUET:
-            pyarrow, parquet = _pyarrow()
-            values = {name: _of_one_kind(column) for name, column in columns.items()}
-            parquet.write_table(pyarrow.table(values), partial)
+            with _parquet_writer(partial) as write:
+                yield write
         else:
             with partial.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, delimiter=SEPARATORS[target.suffix.lower()])
-                writer.writerow(columns)
-                writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return target
+                yield _csv_writer(file, SEPARATORS[target.suffix.lower()])
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
@@ -94,6 +106,55 @@ def replaced_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             aside.rename(folder)
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _csv_writer(file: Any, separator: str) -> Write:
+    writer = csv.writer(file, delimiter=separator)
+    begun = False
+
+    def write(columns: Mapping[str, NDArray[Any]]) -> None:
+        nonlocal begun
+        if not begun:
+            writer.writerow(columns)
+            begun = True
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+    return write
+
+
+@contextmanager
+def _parquet_writer(path: Path) -> Iterator[Write]:
+    pyarrow, parquet = _pyarrow()
+    waiting: list[Any] = []
+    with ExitStack() as stack:
+        writer: Any = None
+
+        def flush() -> None:
+            nonlocal writer
+            table = pyarrow.concat_tables(waiting)
+            waiting.clear()
+            if writer is None:
+                writer = stack.enter_context(parquet.ParquetWriter(path, table.schema))
+            writer.write_table(table)
+
+        def write(columns: Mapping[str, NDArray[Any]]) -> None:
+            waiting.append(pyarrow.table({name: _of_one_kind(column) for name, column in columns.items()}))
+            if sum(table.nbytes for table in waiting) >= GROUP:
+                flush()
+
+        yield write
+        if waiting:
+            flush()
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuse, before any work, a path below which nothing can be written."""
+    target = Path(path).resolve()
+    place = next(parent for parent in target.parents if parent.exists())
+    if not place.is_dir():
+        raise NotADirectoryError(f"{target} cannot be written: {place} is a file, not a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise PermissionError(f"{target} cannot be written: there is no permission to write to the folder {place}")
 
 
 def _to_disk(path: Path) -> None:

@@ -5,19 +5,25 @@
     table = read_table("people.csv", label="job")
     fit_table(table).model.save("model")         T, a classifier that withstands it, and its estimated clean accuracy
     write_audit(audit_table(table), table, "audit", title="people.csv")
+
+    fit_out_of_core("people/*.parquet", "job")   the same from files that do not fit into memory
 """
 
-from unflip.own_data.audit import audit_table, write_audit
+from unflip.own_data.audit import audit_table, compare_classifiers, write_audit
 from unflip.own_data.fit import FittedTable, fit_table, write_fit_page
 from unflip.own_data.noise import Noise, find_noise, read_transition, write_transition
-from unflip.own_data.predict import predict_table, read_for, write_predictions
+from unflip.own_data.out_of_core import fit_out_of_core
+from unflip.own_data.predict import predict_files, predict_table, read_for, write_predictions
 
 __all__ = [
     "FittedTable",
     "Noise",
     "audit_table",
+    "compare_classifiers",
     "find_noise",
+    "fit_out_of_core",
     "fit_table",
+    "predict_files",
     "predict_table",
     "read_for",
     "read_transition",

@@ -13,7 +13,8 @@ from sklearn.utils import _safe_indexing, check_random_state
 from unflip import __version__
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.files import Table
-from unflip.files.models import _is_saved_model, _safetensors
+from unflip.files.models import _safetensors, check_replaceable
+from unflip.files.output import check_place
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.own_data.folders import written_folder
 from unflip.own_data.learners import (
@@ -122,7 +123,8 @@ def fit_table(
         X_test, y_test, test_weights = samples(test.X, network), labels(test), test.sample_weight
         _check_kinds(y, y_test)
 
-    tell(f"fitting {method}, {network}, to {len(y):,} rows")
+    first = "estimating T, then " if network != "linear" and T is None else ""
+    tell(f"{first}fitting {method}, {network}, to {len(y):,} rows")
     evaluate = None if network == "linear" else (X_test, y_test)
     model = TableClassifier(classifier).fit(X, y, weights, evaluate=evaluate)
     T = getattr(model.classifier_, "transition_", None) if T is None else T
@@ -146,6 +148,9 @@ def fit_table(
     noise = Noise.of(y, T, weights)
     if model.preprocessor_ is not None:
         model.preprocessor_.unused_.update(unused)  # so that the model's card tells of them
+    if getattr(model.classifier_, "transition_", None) is None:  # else it is saved with the classifier
+        given = transition is not None
+        model.noise_ = {"transition": noise.transition, "class_prior": noise.class_prior, "given": given}
     model.metrics_ = {"clean_accuracy": interval(accuracy), "held-out rows": len(y_test)}
     if baseline is not None:
         model.metrics_["baseline"] = {**interval(baseline), "learner": name}
@@ -193,11 +198,8 @@ def write_fit_page(
 
 def check_model_folder(path: str | os.PathLike[str]) -> None:
     """Refuse, before any work, a folder that a model cannot be saved to."""
-    folder = Path(path).resolve()
-    if folder.exists() and not _is_saved_model(folder):
-        raise FileExistsError(
-            f"{folder} exists and is not a folder with a saved model and nothing else; choose another path"
-        )
+    check_replaceable(Path(path).resolve())
+    check_place(path)
     _safetensors()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from unflip.files.output import replaced_folder
+from unflip.files.output import check_place, replaced_folder
 
 SIGN = "unflip "  # stands in the first file of each folder that the package writes
 
@@ -20,6 +20,7 @@ def check_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Path:
         The files that will be written; the first of them names this package.
     """
     folder = Path(path).resolve()
+    check_place(folder)
     if folder.is_dir() and not any(folder.iterdir()):
         return folder
     if folder.exists() and not _is_ours(folder, files):

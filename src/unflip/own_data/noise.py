@@ -131,9 +131,15 @@ def read_transition(path: str | os.PathLike[str], classes: NDArray[Any]) -> Floa
     readers = {".json": _of_json, ".csv": _of_csv, ".npy": _of_npy}
     if file.suffix.lower() not in readers:
         raise ValueError(f"{file} holds no transition matrix by its name; it should be .json, .csv or .npy")
+    if not file.exists():
+        raise FileNotFoundError(f"{file} does not exist")
     try:
         rows, columns, matrix = readers[file.suffix.lower()](file)
-    except (ValueError, EOFError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} cannot be read as a transition matrix: it is not text in UTF-8") from error
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read as a transition matrix: {error.strerror or error}") from error
+    except (ValueError, EOFError, RecursionError, csv.Error) as error:
         raise ValueError(f"{file} cannot be read as a transition matrix: {error}") from error
     wanted = [str(name) for name in classes.tolist()]
     try:
@@ -183,7 +189,12 @@ def _of_csv(path: Path) -> _Read:
 
 
 def _of_npy(path: Path) -> _Read:
-    return None, None, np.load(path, allow_pickle=False)
+    with path.open("rb") as file:
+        try:
+            matrix = np.lib.format.read_array(file, allow_pickle=False)
+        except (ValueError, EOFError, MemoryError) as error:  # NumPy's own words are of pickle and buffers
+            raise ValueError("it holds no whole array of numbers, such as numpy.save writes") from error
+    return None, None, matrix
 
 
 def _numbers(lines: list[list[str]]) -> list[list[float]]:

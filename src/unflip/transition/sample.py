@@ -110,7 +110,7 @@ def sample_rows(
         raise ValueError(f"random_state must be a whole number >= 0, the seed of every block; got {random_state!r}")
     opened = open_source(source, y, label=label, weights=weights, columns=columns, rows=rows)
     how: dict[str, Any] = {"threads": threads, "engine": engine}
-    draw = Draw(int(size), int(random_state), _limit(int(size), opened.n_rows))
+    draw = Draw(int(size), int(random_state), key_limit(int(size), opened.n_rows))
     drawn: Smallest = reduce_blocks(opened, draw, **how)
     if drawn.n_kept < min(size, drawn.n_rows):  # about once in 10^9 draws: the limit was too low
         drawn = reduce_blocks(opened, Draw(int(size), int(random_state), 1.0), **how)
@@ -128,7 +128,8 @@ class Draw:
 
     def __call__(self, block: Block) -> "Smallest":
         block.check_finite()
-        keys = np.random.default_rng([self.seed, *block.index]).random(len(block))
+        # A word of our own: [0, 0, 0] is the stream of default_rng(0), of which the data may have been made.
+        keys = np.random.default_rng([int.from_bytes(b"unflip"), self.seed, *block.index]).random(len(block))
         piece = Piece(keys, block.X, block.y, block.weights)
         if self.limit < 1:
             piece = piece.below(self.limit)
@@ -208,6 +209,6 @@ def _joined(arrays: list[Any]) -> Any:
     return None if arrays[0] is None else np.concatenate(arrays)
 
 
-def _limit(size: int, n_rows: int | None) -> float:
+def key_limit(size: int, n_rows: int | None) -> float:
     """A key below which at least ``size`` of n_rows keys fall, but for six standard deviations of their number."""
     return 1.0 if not n_rows else min(1.0, (size + 6 * np.sqrt(size) + 36) / n_rows)

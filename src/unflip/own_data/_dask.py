@@ -1,0 +1,27 @@
+"""A Dask cluster by its address, for what is sent to the scheduler that is active."""
+
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+
+from distributed import Client, KilledWorker
+
+TIMEOUT = 10  # seconds to wait for the scheduler
+
+
+@contextmanager
+def connected(address: str) -> Iterator[None]:
+    """Make the scheduler at ``address``, such as ``tcp://10.0.0.1:8786``, the active one."""
+    try:
+        client = Client(address, timeout=TIMEOUT)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ValueError(f"there is no Dask scheduler at {address}: {error}") from error
+    with client:
+        if not client.ncores():
+            raise ValueError(f"the Dask scheduler at {address} has no workers; start some with `dask worker {address}`")
+        try:
+            yield
+        except CancelledError as error:
+            raise ConnectionError(f"the Dask scheduler at {address} is gone") from error
+        except KilledWorker as error:
+            raise ValueError(f"Dask workers died again and again with the same block: {error}") from error
