@@ -1,5 +1,6 @@
 """Model files: every classifier comes back to the bit, and a bad file is refused."""
 
+import hashlib
 import json
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ from sklearn.datasets import load_iris
 
 import unflip
 from unflip.core import ClassSums
-from unflip.files import CLASSES, load
+from unflip.files import CLASSES, encoding, load
 from unflip.files.models import checksum
 from unflip.linear import (
     CEGEClassifier,
@@ -153,9 +154,10 @@ def edit(folder, **changes):
     (folder / "model.json").write_text(json.dumps(document))
 
 
-def test_a_newer_format_is_named(saved):
-    edit(saved, format=99)
-    with pytest.raises(ValueError, match="format 99.*Upgrade"):
+@pytest.mark.parametrize("number", [99, True, 1.0, "1", None])
+def test_another_format_is_named(saved, number):
+    edit(saved, format=number)
+    with pytest.raises(ValueError, match=f"format {number!r}.*Upgrade"):
         load(saved)
 
 
@@ -193,6 +195,7 @@ def test_missing_and_edited_parts_are_refused(saved, tmp_path):
     ("name", "value", "match"),
     [
         ("coef_", np.zeros((3, 5)), r"coef_ has shape \(3, 5\); 3 classes and 4 features make it \(3, 4\)"),
+        ("coef_", np.zeros(4), "coef_ of MCLDCEClassifier must be an array of numbers with 2 dimensions"),
         ("coef_", np.full((3, 4), np.nan), "as the probabilities of 3 classes"),
         ("intercept_", np.zeros(2), "intercept_ has shape"),
         ("transition_", 2 * T, "row 0 of transition sums to 2"),
@@ -202,20 +205,90 @@ def test_missing_and_edited_parts_are_refused(saved, tmp_path):
         ("classes_", np.array([0, 2, 1]), "classes must be sorted"),
         ("classes_", np.array([0, 1]), "2 classes"),
         ("n_features_in_", 5, "5 features"),
-        ("n_features_in_", "4", "'4' features"),
+        ("n_features_in_", 0, "0 features"),
+        ("n_features_in_", "4", "n_features_in_ of MCLDCEClassifier must be a whole number; got a string"),
+        ("n_features_in_", True, "n_features_in_ of MCLDCEClassifier must be a whole number; got a truth value"),
         ("n_features_in_", 10**15, "features"),
+        ("alpha_", "x", "alpha_ of MCLDCEClassifier must be a number; got a string"),
         ("predict", 1, "no fitted attribute 'predict'"),
         ("_scores", 1, "no fitted attribute '_scores'"),
+        ("foo_", 1, "no fitted attribute 'foo_'"),
         ("sums_", ClassSums.of(np.zeros((3, 2)), [0, 1, 2], 3), "the sums have shapes"),
+        ("alpha", "x", "parameter alpha of MCLDCEClassifier must be a number; got 'x'"),
+        ("alpha", -1.0, "alpha must be a number >= 0; got -1"),
+        ("fit_intercept", "yes", "parameter fit_intercept of MCLDCEClassifier must be a truth value; got 'yes'"),
+        ("operator", "evil", "parameter operator of MCLDCEClassifier must be 'exact' or 'published'; got 'evil'"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(iris, tmp_path, name, value, match):
+def test_parts_that_do_not_fit_are_refused(iris, tmp_path, monkeypatch, name, value, match):
     X, y = iris
     model = MCLDCEClassifier(T).fit(X, y)
     vars(model)[name] = value
-    model.save(tmp_path / "m")
+    with pytest.raises(ValueError, match=f"cannot be saved, since load would refuse it.*({match})"):
+        model.save(tmp_path / "m")
+    unchecked(monkeypatch, model, tmp_path / "m")
     with pytest.raises(ValueError, match=f"damaged or was edited.*({match})"):
         load(tmp_path / "m")
+
+
+def unchecked(monkeypatch, model, folder):
+    """Save a model that save refuses, as somebody would who knows the format."""
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model), "_check_fitted_state", lambda self: None)
+        for check in ("check_parameters", "check_attributes"):
+            patch.setattr(encoding, check, lambda *_: None)
+        return model.save(folder)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "match"),
+    [
+        (lambda m: m.methods_[0].networks[0][-1].weight.fill_(float("nan")), "'networks.0.4.weight' hold NaN"),
+        (lambda m: m.methods_[0].networks[0][1].bias.mul_(float("inf")), "'networks.0.1.bias' hold NaN or infinity"),
+        (lambda m: m.mean_.fill(np.nan), "mean_ and scale_ must be finite"),
+        (lambda m: m.scale_.fill(0), "scale_ positive"),
+        (lambda m: vars(m).update(scale_=np.ones(3, np.float32)), "the scale of the features"),
+        (lambda m: vars(m).update(input_shape_=(-2, -2)), "shape of one sample|-2 x -2 features"),
+        (lambda m: m.set_params(batch_size=0), "batch_size must be a whole number"),
+        (lambda m: m.set_params(device=5), "parameter device of NoisyLabelClassifier must be a string"),
+        (lambda m: m.set_params(device="abacus"), "abacus"),
+    ],
+)
+def test_a_network_of_no_use_is_refused(iris, tmp_path, monkeypatch, spoil, match):
+    X, y = iris
+    model = deep().fit(X, y)
+    for tensor in model.methods_[0].parameters():
+        tensor.requires_grad_(False)
+    spoil(model)
+    with pytest.raises((ValueError, RuntimeError), match=match):
+        model.save(tmp_path / "m")
+    unchecked(monkeypatch, model, tmp_path / "m")
+    with pytest.raises(ValueError, match=f"damaged or was edited.*({match})"):
+        load(tmp_path / "m")
+
+
+def test_arrays_that_nobody_reads_are_refused(saved):
+    from safetensors.numpy import load_file, save_file
+
+    path = saved / "weights.safetensors"
+    save_file({**load_file(path), "attributes.extra": np.zeros(3)}, path)
+    edit(saved, weights_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    with pytest.raises(ValueError, match=r"damaged or was edited: the weights hold 'attributes\.extra'"):
+        load(saved)
+
+
+def test_parameters_that_the_class_has_not_are_refused(saved):
+    parameters = json.loads((saved / "model.json").read_text())["parameters"]
+    parameters["dict"]["evil"] = 1
+    edit(saved, parameters=parameters)
+    with pytest.raises(ValueError, match="damaged or was edited.*'evil'"):
+        load(saved)
+
+
+def test_numbers_of_numpy_are_numbers(iris, tmp_path):
+    X, y = iris
+    model = MCLDCEClassifier(T, alpha=np.float32(2), fit_intercept=np.bool_(True)).fit(X, y)
+    assert load(model.save(tmp_path / "m")).alpha == 2
 
 
 def test_weights_of_another_model_are_refused(iris, saved, tmp_path):
@@ -260,6 +333,9 @@ def test_what_people_look_for_is_readable(saved):
         {"dict": {"classes_": {"strings": [1, 2], "dtype": "str"}}},
         {"dict": {"classes_": {"model": {"class": "Popen", "parameters": {"dict": {}}, "attributes": None}}}},
         {"dict": {"classes_": {"model": {"class": "VolMin"}}}},
+        {"dict": {"classes_": {"values": [0, 1]}}},
+        {"dict": {"classes_": {"values": [0, 1], "dtype": "int64", "more": 1}}},
+        {"dict": {}, "more": 1},
     ],
     ids=str,
 )
@@ -269,7 +345,18 @@ def test_nonsense_is_refused(saved, attributes):
         load(saved)
 
 
-@pytest.mark.parametrize("text", ["[]", "5", "null", '{"format": 1}', '{"format": 1, "class": ["x"]}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "5",
+        "null",
+        '{"format": 1}',
+        '{"format": 1, "class": ["x"]}',
+        '{"format": 1, "class": "x", "versions": 5}',
+        "[" * 100_000,
+    ],
+)
 def test_other_json_is_refused(saved, text):
     (saved / "model.json").write_text(text)
     with pytest.raises(ValueError, match="damaged"):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +17,13 @@ from unflip import load
 from unflip.audit import find_label_errors
 from unflip.core import clean_prior
 from unflip.files import Table, card, read_table
-from unflip.files.output import write_columns
-from unflip.metrics import transition_error
+from unflip.files.output import check_place, write_columns
+from unflip.metrics import clean_accuracy, transition_error
 from unflip.noise import corrupt, pairflip
 from unflip.own_data import (
     Noise,
     audit_table,
+    compare_classifiers,
     find_noise,
     fit_table,
     predict_table,
@@ -32,7 +34,8 @@ from unflip.own_data import (
     write_predictions,
     write_transition,
 )
-from unflip.own_data.audit import summarise
+from unflip.own_data.audit import audit_page, summarise
+from unflip.own_data.fit import check_model_folder
 from unflip.own_data.folders import check_folder, written_folder
 from unflip.own_data.learners import LINEAR
 
@@ -315,6 +318,24 @@ class TestTransitionFile:
             read_transition(self.write(tmp_path / name, content), NAMES)
         assert name in str(caught.value)
 
+    def test_damaged_and_missing_files(self, tmp_path):
+        whole = self.write(tmp_path / "whole.npy", T).read_bytes()
+        objects = self.write(tmp_path / "objects.npy", np.array([None, {}], dtype=object)).read_bytes()
+        for content in (b"", b"\n", b"no array", whole[:-8], whole[:20], objects):
+            (tmp_path / "t.npy").write_bytes(content)
+            with pytest.raises(
+                ValueError, match=r"t.npy cannot be read .*: it holds no whole array of numbers, such as"
+            ):
+                read_transition(tmp_path / "t.npy", NAMES)
+        (tmp_path / "t.csv").write_bytes("ä".encode("latin-1"))
+        with pytest.raises(ValueError, match=r"t.csv cannot be read as a transition matrix: it is not text in UTF-8$"):
+            read_transition(tmp_path / "t.csv", NAMES)
+        (tmp_path / "folder.json").mkdir()
+        with pytest.raises(ValueError, match=r"folder.json cannot be read as a transition matrix: Is a directory$"):
+            read_transition(tmp_path / "folder.json", NAMES)
+        with pytest.raises(FileNotFoundError, match=r"^[^\[]*nowhere.npy does not exist$"):
+            read_transition(tmp_path / "nowhere.npy", NAMES)
+
 
 class TestPredict:
     def test_blocks_are_the_whole(self, fitted, table):
@@ -398,6 +419,36 @@ class TestAudit:
         assert "again" in (folder / "index.html").read_text(encoding="utf-8")
         assert [item.name for item in tmp_path.iterdir()] == ["audit"]
 
+    def test_compared_on_samples_that_were_not_seen(self, errors, table):
+        found = compare_classifiers(errors, table, folds=3, random_state=0)
+        assert list(found) == ["VolMin", "ridge without correction"]
+        said = errors.classes[errors.proba.argmax(axis=1)]
+        assert found["VolMin"] == clean_accuracy(table.y, said, errors.transition, classes=errors.classes)
+        truth = np.mean(said == make_frame()[1])
+        assert found["VolMin"].low <= truth <= found["VolMin"].high
+
+    def test_the_page_has_one_number_of_wrong_labels(self, errors, table, tmp_path):
+        pytest.importorskip("jinja2")
+        compared = compare_classifiers(errors, table, folds=3, random_state=0)
+        summary = write_audit(errors, table, tmp_path / "audit", title="people.csv", compared=compared)
+        assert list(summary["clean_accuracy"]) == ["VolMin", "ridge without correction"]
+        page = (tmp_path / "audit" / "index.html").read_text(encoding="utf-8")
+        assert f'id="noise-rate">{errors.rate:.1%}<' in page
+        assert f"about {errors.total:,.0f} of them" in page
+        assert "ridge without correction" in page
+
+    def test_training_of_a_network_is_on_the_page(self, table, tmp_path):
+        pytest.importorskip("torch")
+        begun = []
+        options = {"network": "mlp", "transition": T, "folds": 2, "epochs": 3, "random_state": 0}
+        errors = audit_table(table, **options, on_fold=begun.append)
+        assert begun == [0, 1]
+        assert [len(history) for history in errors.histories] == [3, 3]
+        page = audit_page(errors, [str(name) for name in table.names], title="t", command="c")
+        losses = [[record["loss"] for record in history] for history in errors.histories]
+        np.testing.assert_allclose(page.curves["loss, mean of 2 folds"], np.mean(losses, axis=0))
+        assert list(compare_classifiers(errors, table, network="mlp", folds=2)) == ["mcldce, mlp"]
+
     def test_mistakes(self, table):
         with pytest.raises(ValueError, match="epochs are those of a network"):
             audit_table(table, epochs=2)
@@ -406,6 +457,26 @@ class TestAudit:
         pytest.importorskip("torch")
         with pytest.raises(ValueError, match="cnn6 takes images"):
             audit_table(table, network="cnn6")
+
+
+class TestPlaces:
+    def test_below_a_file_nothing_can_be_written(self, tmp_path):
+        (tmp_path / "file").write_text("mine")
+        for check in (check_place, check_model_folder, lambda path: check_folder(path, ("a",))):
+            with pytest.raises(NotADirectoryError, match="file is a file, not a folder"):
+                check(tmp_path / "file" / "x" / "y")
+        check_place(tmp_path / "new" / "x")
+
+    @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+    def test_where_nothing_may_be_written(self, tmp_path):
+        tmp_path.chmod(0o555)
+        with pytest.raises(PermissionError, match="no permission to write to the folder"):
+            check_place(tmp_path / "x")
+
+    def test_an_empty_folder_may_become_a_model(self, fitted, tmp_path):
+        check_model_folder(tmp_path)
+        fitted.model.save(tmp_path)
+        assert {item.name for item in tmp_path.iterdir()} == {"model.json", "weights.safetensors"}
 
 
 class TestFolders:

@@ -378,6 +378,14 @@ def test_fit_writes_its_page(folder, tmp_path):
     assert (refused.exit_code, "no earlier result" in refused.stderr) == (1, True)
 
 
+def test_the_page_has_a_place_of_its_own(folder, tmp_path):
+    for page in ("model", "model/page"):
+        options = ("--label", "kind", "--out", tmp_path / "model", "--page", tmp_path / page)
+        done = invoke("fit", folder / "people.csv", *options)
+        assert (done.exit_code, "would lie in the folder of the model" in done.stderr) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_audit_with_a_network(folder, tmp_path):
     pytest.importorskip("torch")
     done = invoke(

@@ -28,6 +28,7 @@ pd = pytest.importorskip("pandas", reason="unflip[data] is not installed")
 
 T = pairflip(3, 0.2)
 NAMES = np.array(["ash", "beech", "cedar"])
+UNFITTED = {"model": {"class": "MCLDCEClassifier", "parameters": {"dict": {}}, "attributes": None}}
 
 
 @pytest.fixture(scope="module")
@@ -205,11 +206,17 @@ class TestEdited:
             (lambda a: part(a, "classifier_")["classes_"]["strings"].pop(), "2 classes"),
             (lambda a: a["classifier_"]["model"].update(attributes=None), "not fitted"),
             (lambda a: a["classifier_"]["model"].update({"class": "Preprocessor"}), "damaged"),
-            (lambda a: a.update(classifier_=a["preprocessor_"]), "must be a fitted classifier"),
-            (lambda a: a.update(preprocessor_=a["classifier_"]), "must be a Preprocessor"),
+            (lambda a: a.update(classifier_=a["preprocessor_"], preprocessor_=None), "must be a fitted classifier"),
+            (lambda a: a.update(preprocessor_=UNFITTED), "must be a Preprocessor"),
+            (lambda a: a.update(preprocessor_=a["classifier_"]), "is missing, or used twice"),
             (lambda a: a.update(preprocessor_=None), "preprocessor_ is missing"),
             (lambda a: part(a, "classifier_").update(transition_=None), "transition must be"),
-            (lambda a: a.update(metrics_={"list": []}), "must be dictionaries"),
+            (lambda a: a.update(metrics_={"list": []}), "metrics_ of TableClassifier must be a dictionary; got a list"),
+            (lambda a: a.update(metadata_=None), "metadata_ of TableClassifier must be a dictionary"),
+            (lambda a: a.update(noise_={"dict": {"transition": 1}}), "noise_ must have transition, class_prior and"),
+            (lambda a: noise(a, [[0.5, 0.5], [0.5, 0.5]], [0.5, 0.5]), "2 x 2 but there are 3 classes"),
+            (lambda a: noise(a, np.eye(3).tolist(), [1.0, 1.0, 1.0]), "prior"),
+            (lambda a: a["preprocessor_"]["model"]["parameters"]["dict"].update(max_categories="x"), "max_categories"),
             (lambda a: a.update(fit=5), "no fitted attribute 'fit'"),
             (lambda a: a.pop("classifier_"), "damaged"),
         ],
@@ -222,6 +229,16 @@ class TestEdited:
         with pytest.raises(ValueError, match=f"damaged or was edited.*{match}" if match != "damaged" else match):
             load(saved)
 
+    def test_a_file_from_before_there_was_a_place_for_noise(self, saved, trees):
+        document = json.loads((saved / "model.json").read_text())
+        del document["attributes"]["dict"]["noise_"]
+        document["checksum"] = checksum(document)
+        (saved / "model.json").write_text(json.dumps(document))
+        back = load(saved)
+        assert back.noise_ == {}
+        np.testing.assert_array_equal(back.transition_, T)
+        assert "The noise was given" in card(saved)
+
     def test_what_people_look_for_is_readable(self, saved):
         classifier = part(json.loads((saved / "model.json").read_text())["attributes"]["dict"], "classifier_")
         assert classifier["classes_"]["strings"] == NAMES.tolist()
@@ -230,3 +247,9 @@ class TestEdited:
 
 def part(attributes, name):
     return attributes[name]["model"]["attributes"]["dict"]
+
+
+def noise(attributes, transition, prior):
+    values = {"transition": transition, "class_prior": prior}
+    found = {name: {"values": value, "dtype": "float64"} for name, value in values.items()}
+    attributes["noise_"] = {"dict": {**found, "given": False}}

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from unflip._estimator import check_rows
-from unflip._validation import FloatArray
+from unflip._validation import FloatArray, check_prior, check_transition
 from unflip.files import CLASSES, Preprocessor, Savable
 
 
@@ -33,7 +33,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     preprocessor_ : Preprocessor or None
         None for images.
     classes_, transition_, class_prior_
-        Those of ``classifier_``; the last two where it has them.
+        Those of ``classifier_``; the last two those of ``noise_`` where it has no T.
     unused_ : dict of str to str
         Which columns are left out, and why.
     metrics_ : dict
@@ -41,6 +41,9 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         :func:`unflip.files.card` for the names that the card knows.
     metadata_ : dict
         Empty after ``fit``: likewise for the origin of the data.
+    noise_ : dict
+        Empty after ``fit``: likewise for the noise where the classifier has no T of its own, with "transition" and
+        "class_prior" as arrays, and whether T was "given" or else estimated.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     preprocessor_: Preprocessor | None
     metrics_: dict[str, Any]
     metadata_: dict[str, Any]
+    noise_: dict[str, Any]
 
     def __init__(self, classifier: Any = None, *, max_categories: int = 50) -> None:
         self.classifier = classifier
@@ -91,7 +95,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
             further["evaluate"] = (seen, evaluate[1])
         self.classifier_ = classifier.fit(samples, np.asarray(y), **further)
         self.preprocessor_ = preprocessor
-        self.metrics_, self.metadata_ = {}, {}
+        self.metrics_, self.metadata_, self.noise_ = {}, {}, {}
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -111,12 +115,13 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     @property
     def transition_(self) -> FloatArray | None:
-        T: FloatArray | None = self.classifier_.transition_
+        T: FloatArray | None = self.noise_["transition"] if self._has_noise() else self.classifier_.transition_
         return T
 
     @property
     def class_prior_(self) -> FloatArray:
-        prior: FloatArray = self.classifier_.class_prior_
+        # Without T the prior of a network is that of the noisy labels.
+        prior: FloatArray = self.noise_["class_prior"] if self._has_noise() else self.classifier_.class_prior_
         return prior
 
     @property
@@ -127,6 +132,9 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     def n_features_in_(self) -> int:
         of = self.classifier_ if self.preprocessor_ is None else self.preprocessor_
         return int(of.n_features_in_)
+
+    def _has_noise(self) -> bool:
+        return bool(self.noise_) and getattr(self.classifier_, "transition_", None) is None
 
     def _unfitted(self) -> Any:
         if self.classifier is None:
@@ -147,6 +155,9 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self.classifier_).__name__} cannot be saved without code; these can: {_choices()}")
         return state
 
+    def _set_fitted_state(self, state: dict[str, Any]) -> None:
+        super()._set_fitted_state({"noise_": {}, **state})  # which an earlier file may lack
+
     def _check_fitted_state(self) -> None:
         classifier, preprocessor = self.classifier_, self.preprocessor_
         if type(classifier).__name__ not in CLASSES or not hasattr(classifier, "predict_proba"):
@@ -161,8 +172,11 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
             found, expected = len(preprocessor.get_feature_names_out()), classifier.n_features_in_
             if found != expected:
                 raise ValueError(f"the columns make {found} features, but the classifier was fitted to {expected}")
-        if not isinstance(self.metrics_, dict) or not isinstance(self.metadata_, dict):
-            raise ValueError("metrics_ and metadata_ must be dictionaries")
+        if self.noise_:
+            if self.noise_.keys() != {"transition", "class_prior", "given"}:
+                raise ValueError("noise_ must have transition, class_prior and given, and nothing else")
+            check_transition(self.noise_["transition"], len(classifier.classes_))
+            check_prior(self.noise_["class_prior"], len(classifier.classes_))
 
 
 def _choices() -> str:

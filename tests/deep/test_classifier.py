@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 from unflip.core import corrected_labels  # noqa: E402
 from unflip.deep import METHODS, MLP, NoisyLabelClassifier  # noqa: E402
+from unflip.files import load  # noqa: E402
 from unflip.metrics import clean_scorer, transition_error  # noqa: E402
 from unflip.noise import corrupt, pairflip, symmetric  # noqa: E402
 from unflip.transition import CrossFitEM, VolMin, VolMinNet  # noqa: E402
@@ -187,6 +188,27 @@ def test_in_a_pipeline_and_a_grid_search(blobs):
     grid = {"noisylabelclassifier__method": ["mcldce", "gce"]}
     search = GridSearchCV(clone(pipe), grid, scoring=clean_scorer(T3), cv=2).fit(X, noisy)
     assert search.best_estimator_.score(X, y) > 0.8
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_model_of_a_gpu_predicts_without_one(blobs, tmp_path):
+    X, _, noisy = blobs
+    here = quick(epochs=2).fit(X, noisy)
+    expected = here.predict_proba(X)
+    back = load(here.set_params(device="cuda").save(tmp_path / "m"))
+    assert back.device == "cuda"
+    with pytest.warns(UserWarning, match="device 'cuda' is not there, the CPU predicts"):
+        proba = back.predict_proba(X)
+    np.testing.assert_array_equal(proba, expected)
+    with pytest.raises(RuntimeError, match="abacus"):
+        back.set_params(device="abacus").predict(X)
+
+
+def test_a_checkpoint_does_not_keep_a_model_from_its_file(blobs, tmp_path):
+    X, _, noisy = blobs
+    options = {"checkpoint": str(tmp_path / "run.pt"), "random_state": np.random.RandomState(0)}
+    model = quick(epochs=1, **options).fit(X, noisy)
+    assert load(model.save(tmp_path / "m")).random_state is None
 
 
 def test_an_emptied_class(blobs):

@@ -1,13 +1,16 @@
 """The model card: it tells what the model holds, and shows strange names as they are."""
 
+import json
+
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from sklearn.datasets import make_blobs
 
-from unflip.files import Preprocessor, card
+from unflip.files import Preprocessor, Table, card, load
 from unflip.linear import LNSIClassifier, MCLDCEClassifier, RankPruningClassifier
 from unflip.noise import corrupt, pairflip, symmetric
+from unflip.own_data import fit_table
 from unflip.tabular import TableClassifier
 
 pd = pytest.importorskip("pandas", reason="unflip[data] is not installed")
@@ -73,6 +76,57 @@ def test_noise_of_other_methods(tmp_path):
     assert "It was not measured." in counted
     assert "arrays of 2 numbers" in counted
     assert "does not estimate" in card(LNSIClassifier().fit(X, y).save(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("method", ["gce", "lnsi", "rank-pruning"])
+def test_noise_that_the_method_itself_does_not_need(tmp_path, method):
+    X, y = samples()
+    if method == "gce":
+        pytest.importorskip("torch", reason="unflip[deep] is not installed")
+    network = {"network": "mlp", "epochs": 2} if method == "gce" else {}
+    table = Table(X, y.astype(str), None, np.arange(90), None, ("0", "1", "2"))
+    for given in (None, T) if method == "lnsi" else (None,):  # a network that is given T has it
+        fitted = fit_table(table, method=method, transition=given, random_state=0, **network)
+        back = load(fitted.model.save(tmp_path / "m"))
+        np.testing.assert_array_equal(back.transition_, fitted.noise.transition)
+        np.testing.assert_array_equal(back.class_prior_, fitted.noise.class_prior)
+        noise = json.loads((tmp_path / "m" / "model.json").read_text())["attributes"]["dict"]["noise_"]["dict"]
+        assert noise["transition"]["values"] == fitted.noise.transition.tolist()  # where people look for it
+        assert noise["class_prior"]["values"] == fitted.noise.class_prior.tolist()
+        text = card(tmp_path / "m")
+        assert "does not estimate" not in text
+        assert f"The noise was {'estimated from the labels themselves' if given is None else 'given'}. The est" in text
+        assert "the method does not use it" in text
+        assert f"About {100 * fitted.noise.noise_rate:.1f} % of the labels are wrong" in text
+        assert "| " + " | ".join(f"{p:.3f}" for p in fitted.noise.transition[0]) + " |" in text
+        assert ("The method's own estimate" in text) == (method == "rank-pruning")
+
+
+def test_no_rates_are_spoken_of_where_none_stand(tmp_path):
+    X, y = samples()
+    model = TableClassifier(LNSIClassifier()).fit(X, y)
+    model.metrics_["clean_accuracy"] = {"estimate": 0.9, "low": 0.87, "high": 0.93}
+    text = card(model.save(tmp_path / "m"))
+    assert "an error in the noise rates is not in it" in text
+    assert "rates above" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"estimate": "high", "low": "x", "high": None}, "estimate high, low x, high None"),
+        ({"estimate": [0.5], "low": {}, "high": True}, "estimate 0.5, low , high True"),
+        ("good", "good"),
+        (None, "None"),
+        ([], ""),
+    ],
+    ids=str,
+)
+def test_odd_metrics_are_shown_as_they_are(tmp_path, value, shown):
+    X, y = samples()
+    model = TableClassifier(MCLDCEClassifier(T)).fit(X, y)
+    model.metrics_ = {"clean_accuracy": value, "other": 1}
+    assert f"| estimated accuracy on clean labels | {shown} |" in card(model.save(tmp_path / "m"))
 
 
 def test_a_large_matrix_is_left_out(tmp_path):

@@ -118,6 +118,8 @@ class TestColumnsByName:
             fitted.transform(FRAME[["age", "rooms", "paid"]])
         with pytest.raises(ValueError, match="no column 'age'.*is 'Age' meant"):
             fitted.transform(FRAME.rename(columns={"age": "Age"}))
+        with pytest.raises(ValueError, match="no column 'w'.*is 'W' meant"):
+            Preprocessor().fit(pd.DataFrame({"w": [1, 3]})).transform(pd.DataFrame({"W": [1, 3]}))
 
     def test_unknown_and_missing_values(self, fitted):
         row = pd.DataFrame({"age": [None], "rooms": [2], "town": ["Oslo"], "paid": [None], "size": ["xl"]})
@@ -216,9 +218,13 @@ class TestSaved:
             ("unused_", {"note": 5}, "must name the reason"),
         ],
     )
-    def test_an_edited_one_is_refused(self, fitted, tmp_path, name, value, match):
+    def test_an_edited_one_is_refused(self, fitted, tmp_path, monkeypatch, name, value, match):
         vars(fitted)[name] = value
-        fitted.save(tmp_path / "p")
+        with pytest.raises(ValueError, match=f"cannot be saved.*{match}"):
+            fitted.save(tmp_path / "p")
+        with monkeypatch.context() as patch:
+            patch.setattr(Preprocessor, "_check_fitted_state", lambda self: None)
+            fitted.save(tmp_path / "p")
         with pytest.raises(ValueError, match=f"damaged or was edited.*{match}"):
             load(tmp_path / "p")
 

@@ -94,7 +94,9 @@ class TestText:
             (CSV, {"drop": ["twon"]}, "no column 'twon'; is 'town' meant"),
             (CSV, {"label": "kind", "weights": "kind"}, "both 'kind'"),
             (CSV, {"label": "kind", "drop": ["age", "town", "w"]}, "nothing to learn from"),
-            (CSV, {"image_size": (2, 2)}, "image_size is for folders"),
+            (CSV, {"image_size": (2, 2)}, "an image size is for folders"),
+            ("0.5,Ulm,cat\n1,Bonn,dog\n", {"label": "kind"}, "no column 'kind'; does the first line name the columns"),
+            ("2020,kind\n1,dog\n", {"label": "kimd"}, "no column 'kimd'; is 'kind' meant"),
             ("", {}, "is empty"),
             ("a,y\n", {"label": "y"}, "is empty: it has 2 columns and no rows"),
             ("a,b,a\n1,2,3\n", {}, "'a' is there more than once"),
@@ -214,7 +216,7 @@ class TestArrays:
             ({"Z": X, "y": y}, {}, "has no array 'X'.* It has 'Z', 'y'"),
             ({"X": X, "y": y}, {"label": "Y"}, "no array 'Y'; is 'y' meant"),
             ({"X": X, "y": y[:3]}, {}, "lengths differ: X has 4, y has 3"),
-            ({"X": X, "y": np.eye(4)}, {}, "one label per sample"),
+            ({"X": X, "y": np.eye(4)}, {}, "one label per sample is needed, of one-hot rows the place of the 1"),
             ({"X": X, "y": 3}, {}, "one label per sample"),
             ({"X": X, "y": [0.5, 1, 2, 2]}, {}, "looks like a number to predict"),
             ({"X": X, "y": [0, np.nan, 1, 1]}, {}, "1 missing labels, the first in row 1"),
@@ -222,7 +224,7 @@ class TestArrays:
             ({"X": X[:, 0], "y": y}, {}, r"shape \(4,\); expected numbers"),
             ({"X": X[:0], "y": y[:0]}, {}, "is empty"),
             ({"X": X * [1, np.inf], "y": y}, {}, "infinite values, the first in row 0"),
-            ({"X": X, "y": y}, {"drop": ["a"]}, "has no columns: leave out drop"),
+            ({"X": X, "y": y}, {"drop": ["a", "b"]}, r"has no columns: leave out drop \('a', 'b'\)$"),
             ({"X": np.array([[{}]]), "y": y}, {}, "only pickle restores them"),
         ],
     )
@@ -283,7 +285,9 @@ class TestImages:
 
     def test_sizes(self, pets):
         image(pets, "dog/3.png", size=(7, 9))
-        with pytest.raises(ValueError, match="1.png is 5x4 pixels.*3.png 7x9; give image_size"):
+        with pytest.raises(
+            ValueError, match="1.png is 5x4 pixels.*3.png 7x9; resize them, or choose one size.*--image-size"
+        ):
             read_table(pets)
         assert read_table(pets, image_size=(6, 8)).X.shape == (5, 3, 6, 8)
 

@@ -104,6 +104,12 @@ def test_noise_rate_is_the_share_of_samples_that_change_class(written):
     assert len([e for e in tree.find("circle") if e.get("class") == "on"]) == round(100 * expected)
 
 
+def test_noise_rate_may_be_known_better_than_from_T(written, tmp_path):
+    assert written(make(noise_rate=0.123)).find("p", id="noise-rate")[0]["text"] == "12.3%"
+    with pytest.raises(ValueError, match="noise_rate must be a fraction"):
+        write_page(make(noise_rate=1.5), tmp_path / "page.html")
+
+
 def test_everything_that_was_given_is_on_the_page(written):
     tree = written(make())
     text = tree.find("body")[0]["text"]
@@ -259,6 +265,8 @@ def test_the_heat_map_shades_every_cell_by_its_value():
     np.testing.assert_array_equal(cells(shaded["kept"], 7), np.diag(np.diag(T)))
     assert shaded["largest"] == flips.max()
     assert heat(np.eye(4))["flipped"] == []
+    faint = heat(np.array([[0.99, 0.01], [0, 1]]))
+    assert (faint["largest"], cells(faint["flipped"], 2)[0, 1]) == (0.1, pytest.approx(0.1, abs=0.5 / 24))
 
 
 @pytest.mark.parametrize("numbers", [(0.9, 0.88, 0.92), (0.5, 0.5, 0.5), (0.1, 0.0, 1.0), (1.0, 0.999, 1.0), (0, 0, 0)])

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from unflip.cli.options import Seed
 from unflip.cli.terminal import estimate, one_sentence, plain, print_noise, steps
 
 
@@ -14,7 +15,7 @@ def demo(
     rate: Annotated[
         float, typer.Option(min=0, max=0.45, help="Share of the labels that flip to the next class.")
     ] = 0.4,
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the noise.")] = 0,
+    seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("demo-report"),
 ) -> None:
     """Flip 40 % of the labels of scikit-learn's digits, train on them all the same, and find the wrong ones.
@@ -52,7 +53,8 @@ def demo(
         "Estimate: the accuracy as T^ and noisy test labels tell it; no clean label.\n"
     )
     console.print(
-        f"Audit: {len(result.errors.suspects):,} labels should be another; {result.precision:.1%} of them are wrong, "
-        f"which is {result.recall:.1%} of all wrong ones. Taking every suggestion leaves {result.noise_rate_left:.1%}."
+        f"Audit: about {result.errors.rate:.1%} of the labels are wrong; {len(result.errors.suspects):,} should be "
+        f"another, {result.precision:.1%} of these are wrong, which is {result.recall:.1%} of all wrong ones. Taking "
+        f"every suggestion leaves {result.noise_rate_left:.1%}."
     )
     typer.echo(f"Page: {plain(page)}")

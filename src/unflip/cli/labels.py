@@ -1,7 +1,8 @@
 """``unflip audit`` and ``unflip transition``: which labels of a table are wrong, and how they are flipped."""
 
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,7 +22,16 @@ from unflip.cli.options import (
     read,
     read_matrix,
 )
-from unflip.cli.terminal import cell, one_sentence, plain, print_json, print_noise, print_unused, steps
+from unflip.cli.terminal import (
+    cell,
+    one_sentence,
+    plain,
+    print_accuracies,
+    print_json,
+    print_noise,
+    print_unused,
+    steps,
+)
 
 SHOWN = 10  # suspects on the terminal
 
@@ -48,10 +58,10 @@ def audit(
     Example: unflip audit people.csv --label job --out audit
     """
     with one_sentence():
-        from unflip.own_data import Noise, audit_table, write_audit
+        from unflip.own_data import Noise, audit_table, compare_classifiers, write_audit
         from unflip.own_data.audit import FILES
         from unflip.own_data.folders import check_folder
-        from unflip.own_data.learners import check_network, usable
+        from unflip.own_data.learners import check_network
 
         check_network(network.value, epochs)
         check_folder(out, FILES)
@@ -59,7 +69,7 @@ def audit(
             tell(f"reading {data}")
             table = read(data, label, None, drop, image_size)
             matrix = read_matrix(transition, table)
-            tell(f"judging {len(table.y):,} labels in {folds} folds")
+            judging = f"judging {len(table.y):,} labels"
             errors = audit_table(
                 table,
                 network=network.value,
@@ -68,14 +78,18 @@ def audit(
                 epochs=epochs,
                 random_state=seed,
                 progress=False if as_json else "auto",
+                on_fold=lambda k: tell(f"{judging}, fold {k + 1} of {folds}", k / folds),
             )
+            tell("comparing with a learner that takes the labels as they are")
+            compared = compare_classifiers(errors, table, network=network.value, folds=folds, random_state=seed)
             tell(f"writing {out}")
-            summary = write_audit(errors, table, out, title=data.resolve().name)
+            summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared)
     if as_json:
         print_json({"out": str(out), **summary})
         return
     console = Console()
-    print_noise(console, Noise.of(errors.given, errors.transition))
+    print_noise(console, Noise.of(errors.given, errors.transition), errors.rate)
+    print_accuracies(console, len(errors.given), compared)
     suspects = errors.suspects
     found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("name", "given", "suggested"):
@@ -87,7 +101,7 @@ def audit(
     if len(suspects):
         console.print(f"The surest of {len(suspects):,} suspects", highlight=False)
         console.print(found)
-    print_unused(usable(table, network.value)[1])
+    print_unused(_unused(table, network))
     typer.echo(
         f"{len(errors.scores):,} labels: about {errors.total:,.0f} are wrong, {len(suspects):,} should be another."
     )
@@ -115,7 +129,6 @@ def transition(
     with one_sentence():
         from unflip.own_data import find_noise, write_transition
         from unflip.own_data.folders import check_folder
-        from unflip.own_data.learners import usable
         from unflip.own_data.noise import FILES
 
         if out is not None:
@@ -133,6 +146,14 @@ def transition(
         print_json(noise.as_json())
         return
     print_noise(Console(), noise)
-    print_unused(usable(table, network.value)[1])
+    print_unused(_unused(table, network))
     if out is not None:
         typer.echo(f"T: {plain(out)}")
+
+
+def _unused(table: Any, network: Network) -> dict[str, str]:
+    from unflip.own_data.learners import usable
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were shown when the table was used
+        return usable(table, network.value)[1]

@@ -32,8 +32,15 @@ Transition = Annotated[
     str,
     typer.Option(metavar="auto|FILE", help="T = P(given label | clean label) as JSON, CSV or NPY; auto estimates it."),
 ]
-Epochs = Annotated[int | None, typer.Option(min=1, help="Epochs of a network.", show_default="by the size of the data")]
-Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Epochs of a network; to estimate T takes its own.",
+        show_default="by the size of the data",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 2, help="Same seed, same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -20,11 +21,16 @@ LONGEST_NAME = 10  # characters of a class in a table of T
 RATES = 20  # columns of the terminal that rates and shares take
 FLIPS = 12  # the most frequent ones, printed where T is too wide
 INTERRUPTED = 130
+MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # what the package raises for them says all
+TRACEBACK = "UNFLIP_TRACEBACK"  # environment variable: show where an error happened
 
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Turn a user's mistake into one sentence and exit code 1, warnings into a line each, Ctrl-C into a word."""
+    """Turn an error into one sentence and exit code 1, warnings into a line each, Ctrl-C into a word.
+
+    With the environment variable ``UNFLIP_TRACEBACK`` set an error shows where it happened.
+    """
 
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
         typer.echo(f"unflip: warning: {_line(message)}", err=True)
@@ -33,38 +39,54 @@ def one_sentence() -> Iterator[None]:
         warnings.showwarning = show
         try:
             yield
-        except (ValueError, OSError, ImportError, MemoryError) as error:
-            fail(error)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
         except KeyboardInterrupt:
             typer.echo("unflip: stopped; nothing was written", err=True)
             raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if os.environ.get(TRACEBACK):
+                raise
+            fail(error)
 
 
 def fail(error: Exception) -> NoReturn:
-    typer.echo(f"unflip: {_line(error) or type(error).__name__}", err=True)
+    """Print what a mistake of the user is, or else, since the fault may be ours, how to see where it happened."""
+    text = _line(error)
+    if not isinstance(error, MISTAKES):
+        text = f"{type(error).__name__}{': ' * bool(text)}{text.rstrip('.')}. To see where, set {TRACEBACK}=1"
+    typer.echo(f"unflip: {text or type(error).__name__}", err=True)
     raise typer.Exit(1)
 
 
 @contextmanager
-def steps(network: str = "linear") -> Iterator[Callable[[str], None]]:
-    """Give a function that tells which step begins: beside a spinner on a terminal, as a line where piped.
+def steps(network: str = "linear") -> Iterator[Callable[..., None]]:
+    """Give a function ``tell(text, done=None)`` that says which step begins, and which share of it is done.
 
-    A network shows a bar of its own, which a spinner would disturb: there it is lines, too.
+    A bar on a terminal, a line where piped. A network shows a bar of its own, which this one would disturb: there it
+    is lines, too.
     """
     console = Console(stderr=True)
     if not console.is_terminal or network != "linear":
-        yield lambda text: typer.echo(shown(text), err=True)
+        yield lambda text, done=None: typer.echo(shown(text), err=True)
         return
-    with console.status("") as status:
-        yield lambda text: status.update(Text(shown(text)))
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda text, done=None: bar.reset(
+            task, description=shown(text), total=None if done is None else 1.0, completed=done or 0
+        )
 
 
 def print_json(content: Any) -> None:
     typer.echo(json.dumps(content, indent=1))
 
 
-def print_noise(console: Console, noise: "Noise") -> None:
-    """Print T with its class names and the noise rate of each class; the main flips where T is too wide."""
+def print_noise(console: Console, noise: "Noise", rate: float | None = None) -> None:
+    """Print T with its class names and the noise rate of each class; the main flips where T is too wide.
+
+    ``rate`` is the share of wrong labels where it is known better than from T.
+    """
     names = [_short(name) for name in noise.names]
     widest = max(map(len, names))
     whole = (len(names) + 1) * (max(widest, 3) + 2) + RATES <= console.width
@@ -84,7 +106,18 @@ def print_noise(console: Console, noise: "Noise") -> None:
     console.print(table)
     if not whole:
         _print_flips(console, noise)
-    console.print(f"About {noise.noise_rate:.1%} of the labels are wrong.\n", highlight=False)
+    console.print(f"About {noise.noise_rate if rate is None else rate:.1%} of the labels are wrong.\n", highlight=False)
+
+
+def print_accuracies(console: Console, n_labels: int, scores: Mapping[str, "CleanAccuracy"]) -> None:
+    """Print the estimated clean accuracies of classifiers by name."""
+    console.print(f"Accuracy on clean labels, estimated from {n_labels:,} noisy ones", highlight=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("classifier")
+    table.add_column("estimate [95 %]", justify="right")
+    for name, score in scores.items():
+        table.add_row(cell(name), cell(estimate(score)))
+    console.print(table)
 
 
 def estimate(score: "CleanAccuracy") -> str:

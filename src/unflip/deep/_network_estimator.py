@@ -1,5 +1,6 @@
 """What the estimators with networks share: how they take data, and how their networks predict."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -59,7 +60,7 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
 
     def _mean_proba(self, X: NDArray[Any]) -> NDArray[Any]:
         """The mean of the clean probabilities of the methods in float64, shape (n_samples, n_classes)."""
-        device = self._device()
+        device = self._device_there()
         logits = [Trainer(method, device=device).predict_logits(X).double() for method in self.methods_]
         proba: NDArray[Any] = np.mean([z.softmax(1).cpu().numpy() for z in logits], axis=0)
         return proba
@@ -68,6 +69,20 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         if self.device != "auto":
             return self.device
         return "cuda" if torch.cuda.is_available() else "cpu"
+
+    def _device_there(self) -> str:
+        """The device to predict on: a model trained on a GPU predicts on a machine without."""
+        device = torch.device(self._device())  # no such kind of device is an error
+        try:
+            torch.empty(0, device=device)
+        except Exception as error:  # each backend has its own
+            warnings.warn(
+                f"device {self.device!r} is not there, the CPU predicts ({str(error).splitlines()[0]}). "
+                "set_params(device='auto') takes what there is",
+                stacklevel=4,
+            )
+            return "cpu"
+        return str(device)
 
     def _check_training_data(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None

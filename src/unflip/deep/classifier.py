@@ -177,6 +177,8 @@ default="mcldce"
         earlier = dict(vars(self)) if self.warm_start and hasattr(self, "methods_") else None
         if earlier and self.checkpoint is not None:
             raise ValueError("warm_start goes on from memory, checkpoint from a file: set one of them")
+        if self.checkpoint is not None and self.random_state is None:  # not of a saved model, which may have lost it
+            raise ValueError("checkpoint needs a random_state: without it a second fit is another run and cannot go on")
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         if earlier and not all(
             np.array_equal(earlier[name], vars(self)[name]) for name in ("classes_", "input_shape_")
@@ -238,8 +240,6 @@ default="mcldce"
             positive=("lr",),
             least_zero=("dropout", "weight_decay"),
         )
-        if self.checkpoint is not None and self.random_state is None:
-            raise ValueError("checkpoint needs a random_state: without it a second fit is another run and cannot go on")
         if self.decay_from is not None and not 0 <= self.decay_from < 1:
             raise ValueError(f"decay_from is a part of the epochs, in [0, 1), or None; got {self.decay_from!r}")
 
@@ -304,7 +304,7 @@ default="mcldce"
             )
         method = state.pop("methods_")[0]
         state["transition_estimator_"] = None
-        state["weights"] = {name: tensor.numpy() for name, tensor in method.state_dict().items()}
+        state["weights"] = {name: tensor.cpu().numpy() for name, tensor in method.state_dict().items()}
         return state
 
     def _set_fitted_state(self, state: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from unflip.files.models import load, read_document
 
 LARGEST_TABLE = 20  # classes up to which T is printed
 SPECIAL = "\\`*_{}[]<>#|~&!$"  # characters with a meaning in Markdown, in the middle of a line
+ESTIMATE = ("estimate", "low", "high")
 CALLED = {
     "clean_accuracy": "estimated accuracy on clean labels",
     "baseline": "the same learner without correction",
@@ -34,21 +35,24 @@ def card(model_folder: str | os.PathLike[str]) -> str:
     -----
     Of a :class:`~unflip.tabular.TableClassifier` it tells all of ``metadata_`` and ``metrics_``, whose values are
     numbers, strings or, for an estimate with its interval, ``{"estimate": 0.9, "low": 0.87, "high": 0.93}``. The names
-    ``metadata_["data"]``, ``metrics_["clean_accuracy"]`` and ``metrics_["baseline"]`` are spelt out. Whatever comes
-    from the data, such as class and column names, is escaped.
+    ``metadata_["data"]``, ``metrics_["clean_accuracy"]`` and ``metrics_["baseline"]`` are spelt out. The noise is that
+    of the classifier, or of ``noise_`` where it has no T. Whatever comes from the data, such as class and column names,
+    is escaped.
     """
     folder = Path(model_folder)
     model, versions = load(folder), read_document(folder).get("versions", {})
     classifier = getattr(model, "classifier_", model)
+    noise = getattr(model, "noise_", {})
     if not hasattr(classifier, "classes_"):
         raise ValueError(f"{folder} holds a {type(model).__name__}, which is no classifier; a card describes one")
+    above = bool(noise) or any(getattr(classifier, name, None) is not None for name in ("transition_", "noise_rates_"))
     sections = {
         f"# {_escaped(folder.resolve().name)}": _what(classifier),
         "## Data": _data(model, classifier),
-        "## Noise found in the labels": _noise(classifier),
-        "## Accuracy": _accuracy(getattr(model, "metrics_", {})),
+        "## Noise found in the labels": _noise(classifier, noise),
+        "## Accuracy": _accuracy(getattr(model, "metrics_", {}), above),
         "## How it was made": _origin(classifier, versions),
-        "## Limits": _limits(model, classifier),
+        "## Limits": _limits(model, classifier, above),
     }
     return "\n\n".join(f"{title}\n\n{text}" for title, text in sections.items()) + "\n"
 
@@ -82,31 +86,40 @@ def _data(model: Any, classifier: Any) -> str:
     return "\n\n".join(parts)
 
 
-def _noise(classifier: Any) -> str:
+def _noise(classifier: Any, noise: dict[str, Any]) -> str:
     names = classifier.classes_.tolist()
-    T = getattr(classifier, "transition_", None)
-    if T is None:
-        rates = getattr(classifier, "noise_rates_", None)
-        if rates is None:
-            return "The method does not estimate how the labels are flipped."
-        return _rows(
-            ("class", "part of its samples with another label"), zip(names, map(_percent, rates[:, 0]), strict=True)
-        )
-    lost = 1 - np.diag(T)
-    prior = getattr(classifier, "class_prior_", None)
-    given = classifier.get_params(deep=False).get("transition") is not None
-    origin = "The noise was given." if given else "The noise was estimated from the labels themselves."
+    T, rates = getattr(classifier, "transition_", None), getattr(classifier, "noise_rates_", None)
+    if T is not None:
+        given = classifier.get_params(deep=False).get("transition") is not None
+        return _transition(names, T, getattr(classifier, "class_prior_", None), _origin_of_noise(given))
+    parts = []
+    if noise:
+        origin = _origin_of_noise(noise["given"]) + " The estimated accuracy rests on it; the method does not use it."
+        parts.append(_transition(names, noise["transition"], noise["class_prior"], origin))
+    if rates is not None:
+        own = zip(names, map(_percent, rates[:, 0]), strict=True)
+        parts.append("The method's own estimate:\n\n" + _rows(("class", "part of its samples with another label"), own))
+    return "\n\n".join(parts) or "The method does not estimate how the labels are flipped."
+
+
+def _origin_of_noise(given: bool) -> str:
+    return "The noise was given." if given else "The noise was estimated from the labels themselves."
+
+
+def _transition(names: list[Any], T: Any, prior: Any, origin: str) -> str:
+    lost = 1 - T.diagonal()
     parts = [origin + ("" if prior is None else f" About {_percent(prior @ lost)} of the labels are wrong.")]
     shares = ["" if prior is None else _percent(share) for share in (prior if prior is not None else lost)]
     rows = zip(names, shares, map(_percent, lost), strict=True)
     parts.append(_rows(("class", "share of the clean labels", "noise rate"), rows))
     if len(names) <= LARGEST_TABLE:
-        body = [(name, *(f"{p:.3f}" for p in row)) for name, row in zip(names, T, strict=True)]
+        dense = T.toarray() if hasattr(T, "toarray") else T
+        body = [(name, *(f"{p:.3f}" for p in row)) for name, row in zip(names, dense, strict=True)]
         parts.append("P(given label | clean label), a row for each clean label:\n\n" + _rows(("", *names), body))
     return "\n\n".join(parts)
 
 
-def _accuracy(metrics: dict[str, Any]) -> str:
+def _accuracy(metrics: dict[str, Any], above: bool) -> str:
     if not metrics:
         return "It was not measured."
     text = _rows(("", "value"), [(CALLED.get(name, name), value) for name, value in metrics.items()])
@@ -114,7 +127,7 @@ def _accuracy(metrics: dict[str, Any]) -> str:
         return text
     return text + (
         "\n\nThe accuracy on clean labels is estimated from noisy labels held out from training. Its interval speaks "
-        "of the sampling of data and noise; an error in the noise rates above is not in it."
+        f"of the sampling of data and noise; an error in the noise rates{' above' * above} is not in it."
     )
 
 
@@ -124,10 +137,10 @@ def _origin(classifier: Any, versions: dict[str, Any]) -> str:
     return _rows(("setting", "value"), settings.items()) + "\n\n" + _rows(("software", "version"), versions.items())
 
 
-def _limits(model: Any, classifier: Any) -> str:
+def _limits(model: Any, classifier: Any, above: bool) -> str:
     lines = [
         "It takes the noise to depend on the clean class alone. Where a label is wrong more often the harder the "
-        "sample is, the rates above are averages and the correction is partial.",
+        f"sample is, {'the rates above are averages and ' * above}the correction is partial.",
         "It knows its classes and no others: a sample of none of them gets one of them.",
         "It was made for samples from where the training data came from; on others the accuracy above does not hold.",
     ]
@@ -148,9 +161,9 @@ def _rows(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, dict) and {"estimate", "low", "high"} <= value.keys():
+    if isinstance(value, dict) and all(isinstance(value.get(name), int | float) for name in ESTIMATE):
         return f"{value['estimate']:.3f} ({value['low']:.3f} to {value['high']:.3f})" + "".join(
-            f", {name} {item}" for name, item in value.items() if name not in ("estimate", "low", "high")
+            f", {name} {item}" for name, item in value.items() if name not in ESTIMATE
         )
     if isinstance(value, dict):
         return ", ".join(f"{name} {_value(item)}" for name, item in value.items())

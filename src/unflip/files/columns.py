@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip._validation import FloatArray
+from unflip.files.texts import DATES, are_dates, are_numbers, number_mistake, plain_number
 
 FEWEST_COUNTED = 3  # rows from which on 1, 2, 3 is a numbering and "a", "b", "c" are names
 
@@ -15,7 +16,9 @@ FEWEST_COUNTED = 3  # rows from which on 1, 2, 3 is a numbering and "a", "b", "c
 def kind(column: Any, max_categories: int) -> tuple[str, str]:
     """Return "number" or "category" and an empty reason; or "unused" and the reason why.
 
-    Strings, booleans, pandas categories and mixtures of them are categories, all numbers are numbers.
+    Strings, booleans, pandas categories and mixtures of them are categories, all numbers are numbers. Strings that were
+    meant as numbers, but for a few of them or but for the way they are written, are a "mistake": of no use until
+    somebody corrects it, as the reason tells.
 
     Parameters
     ----------
@@ -42,11 +45,19 @@ def kind(column: Any, max_categories: int) -> tuple[str, str]:
     distinct = len(pd.unique(present))
     if distinct == 1 and len(present) == len(column):
         return "unused", "it has the same value in every row"
-    if distinct == len(present) >= FEWEST_COUNTED:
+    is_text = not (pd.api.types.is_bool_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype))
+    if is_text and are_dates(present):
+        return "unused", DATES
+    if is_text and (mistake := number_mistake(present)):
+        return "mistake", mistake
+    all_differ = distinct == len(present) >= FEWEST_COUNTED
+    if not all_differ and (distinct <= max_categories or 2 * distinct <= len(present)):
+        return "category", ""
+    if is_text and are_numbers(present):
+        return "mistake", "its numbers are text; store them as numbers"
+    if all_differ:
         return "unused", "every value is different: names or free text"
-    if distinct > max_categories and 2 * distinct > len(present):
-        return "unused", f"it has {distinct} different values in {len(present)} rows: names or free text"
-    return "category", ""
+    return "unused", f"it has {distinct} different values in {len(present)} rows: names or free text"
 
 
 def as_numbers(column: Any, name: str) -> FloatArray:
@@ -60,9 +71,14 @@ def as_numbers(column: Any, name: str) -> FloatArray:
         numbers = pd.Series([_number(value) for value in column], dtype=np.float64)
         wrong = np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
         if len(wrong):
+            # a word tells more than numbers in another writing, which a word may have kept from being read
+            words = [row for row in wrong if plain_number(str(column.iloc[row])) is None]
+            row = words[0] if words else wrong[0]
+            value = column.iloc[row]
             raise ValueError(
-                f"column {name!r} must hold numbers, but row {wrong[0]} has {column.iloc[wrong[0]]!r} "
-                f"({len(wrong)} such values); write numbers, or leave the cell empty where one is missing"
+                f"column {name!r} must hold numbers, but row {row} has {value!r} ({len(words or wrong)} such values); "
+                + ("write numbers" if words else f"write {plain_number(str(value))}")
+                + ", or leave the cell empty where one is missing"
             )
         column = numbers
     values: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -94,7 +110,7 @@ def _content(dtype: Any, present: Any) -> str:
 
     types = pd.api.types
     if types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
-        return "it holds dates; make numbers of them, such as the year or an age"
+        return DATES
     if types.is_bool_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype):
         return "category"
     if types.is_complex_dtype(dtype):
@@ -107,7 +123,7 @@ def _content(dtype: Any, present: Any) -> str:
     if all(issubclass(kind, str | Number | np.bool_) for kind in found):
         return "category"
     if all(issubclass(kind, datetime.date | datetime.time | datetime.timedelta) for kind in found):
-        return "it holds dates; make numbers of them, such as the year or an age"
+        return DATES
     other = next(kind.__name__ for kind in found if not issubclass(kind, str | Number))
     return f"it holds {other} objects, neither numbers nor categories; give each number a column of its own"
 

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip.core import ClassSums
+from unflip.files.checks import check_attributes, check_parameters
 
 Arrays = dict[str, NDArray[Any]]
 
 OMITTED = {"omitted": True}  # stands for what only code could restore, such as the estimator that T came from
 MAY_BE_OMITTED = ("transition", "transition_estimator_", "random_state", "checkpoint", "cv")
-READABLE = ("classes_", "transition_", "class_prior_")  # these stand in model.json, where people look for them
+# These stand in model.json, where people look for them.
+READABLE = ("classes_", "transition_", "class_prior_", "transition", "class_prior")
 LARGEST_READABLE = 10_000  # numbers
 
 
@@ -55,22 +57,38 @@ def encode_model(model: Any, key: str, arrays: Arrays) -> dict[str, Any]:
     """Return class, parameters and fitted attributes (None before ``fit``) of a model."""
     prefix = f"{key}." if key else ""
     state = model._fitted_state()  # first: a model may say better than encode why it cannot be saved
-    return {
-        "class": type(model).__name__,
+    name = type(model).__name__
+    content = {
+        "class": name,
         "parameters": encode(model.get_params(deep=False), f"{prefix}parameters", arrays),
         "attributes": encode(state or None, f"{prefix}attributes", arrays),
     }
+    try:  # as load will, but now, while the model is still in memory
+        check_parameters(model)
+        if state:
+            check_attributes(name, state)
+            model._check_fitted_state()
+    except ValueError as error:
+        raise ValueError(f"this {name} cannot be saved, since load would refuse it: {error}") from error
+    return content
 
 
 def decode(value: Any, arrays: Arrays, build: Callable[[Any, Arrays], Any]) -> Any:
-    """Undo :func:`encode`; what was omitted is None. ``build`` makes a model of the entry of one."""
+    """Undo :func:`encode`, taking what it needs out of ``arrays``; what was omitted is None.
+
+    ``build`` makes a model of the entry of one.
+    """
     if not isinstance(value, dict):
         if isinstance(value, list):
             raise ValueError("a list stands where an entry is expected")
         return value
     (tag, content), *more = value.items()
+    if [name for name, _ in more] != (["dtype"] if tag in ("values", "strings") else []):
+        raise ValueError(f"an entry {tag!r} with {', '.join(repr(name) for name, _ in more) or 'no dtype'}")
     if tag == "array":
-        return arrays[content]
+        if content not in arrays:
+            raise ValueError(f"the array {content!r} is missing, or used twice")
+        return arrays.pop(content)
     if tag == "values":
         dtype = np.dtype(str(value["dtype"]))
         if dtype.kind not in "biuf":
@@ -90,4 +108,4 @@ def decode(value: Any, arrays: Arrays, build: Callable[[Any, Arrays], Any]) -> A
         return build(content, arrays)
     if value == OMITTED:
         return None
-    raise ValueError(f"unknown entry {tag!r}" + (" with more" if more else ""))
+    raise ValueError(f"unknown entry {tag!r}")

@@ -74,14 +74,15 @@ def _pixels(paths: list[Path], image_size: tuple[int, int] | None) -> NDArray[np
             if other != size:
                 raise ValueError(
                     f"the images differ in size: {paths[0]} is {size[1]}x{size[0]} pixels, {path} "
-                    f"{other[1]}x{other[0]}; give image_size=(height, width) to resize all of them"
+                    f"{other[1]}x{other[0]}; resize them, or choose one size for all of them: --image-size, "
+                    "or image_size= in Python"
                 )
     channels = 1 if set(modes) <= set(GREY) else 3
     try:
         x = np.empty((len(paths), channels, *size), np.float32)
     except MemoryError as error:
         raise ValueError(
-            f"{len(paths)} images of {size[1]}x{size[0]} pixels do not fit into memory; give a smaller image_size"
+            f"{len(paths)} images of {size[1]}x{size[0]} pixels do not fit into memory; choose a smaller image size"
         ) from error
     for k, path in enumerate(paths):
         x[k] = _decoded(path, "L" if channels == 1 else "RGB", size)

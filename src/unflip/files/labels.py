@@ -21,13 +21,7 @@ def check_label_column(values: Any, said: str) -> NDArray[Any]:
     said : str
         The column in its file, for errors.
     """
-    labels = _plain(values)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise ValueError(
-            f"{said} has shape {labels.shape}; one label per sample is needed (of one-hot rows argmax(axis=1))"
-        )
+    labels = stripped_labels(values, said)
     missing = np.flatnonzero(_missing(labels))
     if len(missing):
         raise ValueError(
@@ -43,6 +37,39 @@ def check_label_column(values: Any, said: str) -> NDArray[Any]:
             + (NUMBER if labels.dtype.kind == "i" else "they look like names or free text, not classes")
         )
     return labels
+
+
+def stripped_labels(values: Any, said: str, start: int = 0) -> NDArray[Any]:
+    """Return labels without spaces around them, which nobody sees; lists, which name no class, are refused.
+
+    Parameters
+    ----------
+    values : pandas Series or ndarray of shape (n_samples,)
+    said : str
+        The column in its file, for errors.
+    start : int, default=0
+        Number of the first row, for errors.
+    """
+    labels = _plain(values)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(
+            f"{said} has shape {labels.shape}; one label per sample is needed, of one-hot rows the place of the 1"
+        )
+    if labels.dtype.kind == "U":
+        return np.char.strip(labels)
+    if labels.dtype.kind != "O":
+        return labels
+    stripped = np.empty(len(labels), dtype=object)
+    for row, label in enumerate(labels):
+        if isinstance(label, np.ndarray | list | tuple | set):
+            raise ValueError(
+                f"{said} holds lists, such as {np.asarray(label).tolist()!r:.60} in row {start + row}, which name no "
+                "class; one label per sample is needed"
+            )
+        stripped[row] = label.strip() if isinstance(label, str) else label
+    return stripped
 
 
 def check_weights(values: Any, said: str) -> FloatArray:

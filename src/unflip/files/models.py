@@ -5,18 +5,13 @@ import json
 import os
 import platform
 import sys
-import warnings
 from importlib import import_module
-from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from unflip import __version__
-from unflip._validation import check_classes, check_prior, check_transition
-from unflip.core import ClassSums
+from unflip.files.checks import check_attributes, check_classifier, check_parameters
 from unflip.files.encoding import Arrays, decode, encode_model
 from unflip.files.output import replaced_folder
 
@@ -50,6 +45,7 @@ class Savable:
         The folder appears whole or not at all. A folder that holds a saved model and nothing else is replaced; anything
         else is refused. What only code could restore (an estimator given as ``transition``, a generator given as
         ``random_state``, a splitter given as ``cv``) is left out: the fitted T is kept, how it was estimated is not.
+        What :func:`load` would refuse, such as weights that are not finite, is refused here already.
         """
         return _write(Path(path).resolve(), self)
 
@@ -62,8 +58,8 @@ class Savable:
         vars(self).update(state)
 
     def _check_fitted_state(self) -> None:
-        """Refuse, with a ValueError, a state whose parts do not fit together; :func:`load` asks."""
-        _check_classifier(self)
+        """Refuse, with a ValueError, a state whose parts do not fit together; ``save`` and :func:`load` ask."""
+        check_classifier(self)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -71,7 +67,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     A file that is truncated, edited (checksums tell), of a newer format or not one of ours is refused with the reason,
     and so is one whose parts do not fit together: coefficients of another shape than classes by features, a T whose
-    rows do not sum to one, categories that make another number of features.
+    rows do not sum to one, categories that make another number of features, weights that give no probabilities,
+    parameters, attributes or arrays that the class does not have.
 
     Parameters
     ----------
@@ -92,6 +89,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         model = _build(document, arrays)
         if not model._fitted_state():
             raise ValueError("it has no fitted attributes")
+        if arrays:
+            raise ValueError(f"the weights hold {', '.join(map(repr, [*arrays][:5]))}, which the model does not have")
     except (
         ArithmeticError,
         AttributeError,
@@ -113,12 +112,14 @@ def read_document(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} is not a saved model: it has no model.json")
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        version, name = document["format"], document["class"]
+        version, name, versions = document["format"], document["class"], document.get("versions", {})
         if not isinstance(name, str):
             raise ValueError(f"its class is {name!r}")
+        if not isinstance(versions, dict):
+            raise ValueError(f"its versions are {versions!r}")
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    if version != FORMAT:
+    if type(version) is not int or version != FORMAT:  # True == 1 == 1.0
         raise ValueError(
             f"{folder} has format {version!r}; this version of unflip ({__version__}) reads format {FORMAT}. "
             "Upgrade unflip, or save the model again"
@@ -153,64 +154,20 @@ def _build(content: Any, arrays: Arrays) -> Any:
     parameters = decode(content["parameters"], arrays, _build)
     attributes = decode(content["attributes"], arrays, _build)
     model = getattr(import_module(CLASSES[name]), name)(**parameters)
+    check_parameters(model)
     if attributes is None:
         return model
-    # No attribute may take the place of a method.
-    strangers = [item for item in attributes if item != "weights" and (item[:1] == "_" or item[-1:] != "_")]
-    if strangers:
-        raise ValueError(f"{name} has no fitted attribute {strangers[0]!r}")
+    check_attributes(name, attributes)
     model._set_fitted_state(attributes)
     model._check_fitted_state()
     return model
-
-
-def _check_classifier(model: Any) -> None:
-    state = vars(model)
-    classes = check_classes(state["classes_"])
-    network = "input_shape_" in state  # which takes images, too, and these have no number of features
-    c, d = len(classes), prod(state["input_shape_"]) if network else state["n_features_in_"]
-    if c < 2 or not isinstance(d, int) or isinstance(d, bool) or d < 1:
-        raise ValueError(f"a classifier of {c} classes and {d!r} features")
-    shapes = {
-        "coef_": (c, d),
-        "intercept_": (c,),
-        "centroid_": (d, c),
-        "mean_operator_": (c, d),
-        "noise_rates_": (c, 2),
-        "feature_names_in_": (d,),
-    }
-    for name, shape in shapes.items():
-        if name in state and np.shape(state[name]) != shape:
-            raise ValueError(f"{name} has shape {np.shape(state[name])}; {c} classes and {d} features make it {shape}")
-    if "transition_" in state and not (network and state["transition_"] is None):  # some networks need no T
-        check_transition(state["transition_"], c)
-    if "class_prior_" in state:
-        check_prior(state["class_prior_"], c)
-    if "sums_" in state:
-        sums: ClassSums = state["sums_"]
-        found = (sums.counts.shape, sums.mean.shape, sums.centred_sums.shape, sums.scatter.shape)
-        if found != ((c,), (d,), (c, d), (d, d)):
-            raise ValueError(f"the sums have shapes {found}, not those of {c} classes and {d} features")
-    if network:  # torch has checked the weights against the layers
-        scales = {np.shape(state["mean_"]), np.shape(state["scale_"])}
-        if not scales <= {(1,), (d,)}:
-            raise ValueError(f"the scale of the features has shapes {scales}; there are {d} features")
-        return
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # such as that a sample of zeros has no feature names
-        proba = model.predict_proba(np.zeros((1, d)))
-    if proba.shape != (1, c) or not np.isfinite(proba).all():
-        raise ValueError(f"it gives {proba.tolist()} as the probabilities of {c} classes")
 
 
 def _write(path: Path, model: Any) -> Path:
     name = type(model).__name__
     if name not in CLASSES:
         raise ValueError(f"{name} cannot be saved; these can: {', '.join(CLASSES)}")
-    if path.exists() and not _is_saved_model(path):
-        raise FileExistsError(
-            f"{path} exists and is not a folder with a saved model and nothing else; choose another path"
-        )
+    check_replaceable(path)
     arrays: Arrays = {}
     content = encode_model(model, "", arrays)
     if content["attributes"] is None:
@@ -222,6 +179,14 @@ def _write(path: Path, model: Any) -> Path:
         document["checksum"] = checksum(document)
         (partial / "model.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse a path that holds anything but a saved model, or an empty folder."""
+    if path.exists() and not _is_saved_model(path) and not (path.is_dir() and not any(path.iterdir())):
+        raise FileExistsError(
+            f"{path} exists and is not a folder with a saved model and nothing else; choose another path"
+        )
 
 
 def _is_saved_model(path: Path) -> bool:

@@ -1,6 +1,6 @@
 """A table as a matrix of numbers: standardised numbers, one-hot categories, and the names of what is of no use."""
 
-from difflib import get_close_matches
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unflip._validation import FloatArray
 from unflip.files.columns import as_categories, as_numbers, kind
+from unflip.files.frames import nearest
 from unflip.files.models import Savable
 
 
@@ -41,7 +42,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     categories_ : dict of str to list
         The categories of each column taken as such; None is the missing one.
     unused_ : dict of str to str
-        Why a column is left out: dates, free text, names of the rows, or the same value everywhere.
+        Why a column is left out: dates, free text, names of the rows, or the same value everywhere. Of numbers that
+        cannot be read because of a mistake there is a warning, too.
     median_, mean_, scale_ : ndarray of shape (n_numbers,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -134,6 +136,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         self.numbers_: list[Any] = []
         self.categories_: dict[str, list[str | None]] = {}
         self.unused_: dict[str, str] = {}
+        mistakes = []
         for name in frame.columns:
             use, reason = kind(frame[name], self.max_categories)
             if use == "number":
@@ -142,6 +145,10 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
                 self.categories_[name] = _most_frequent(as_categories(frame[name], name), self.max_categories)
             else:
                 self.unused_[name] = reason
+                mistakes += [name] * (use == "mistake")
+        if self.numbers_ or self.categories_:  # else it is an error
+            for name in mistakes:
+                warnings.warn(f"column {name!r} is not used: {self.unused_[name]}", stacklevel=3)
 
     def _choose_positions(self, X: FloatArray) -> None:
         if hasattr(self, "feature_names_in_"):  # of an earlier fit
@@ -166,10 +173,10 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         there = list(_named(X).columns)
         missing = [name for name in (*self.numbers_, *self.categories_) if name not in there]
         if missing:
-            near = get_close_matches(missing[0], there, 1)
+            near = nearest(missing[0], there)
             raise ValueError(
                 f"the table has no column {', '.join(map(repr, missing[:10]))}, which the model needs"
-                + (f"; is {near[0]!r} meant?" if near else ".")
+                + (f"; is {near!r} meant?" if near else ".")
                 + f" It has {', '.join(map(repr, there[:20]))}"
             )
 

@@ -61,8 +61,8 @@ def read_table(
     ----------
     path : path-like
         ``.csv``, ``.tsv`` (also with ``.gz``), ``.parquet``, ``.npz``, or a folder that has a folder of PNG or JPEG
-        images for each class. An NPZ has ``X`` and ``y``, or ``x_train`` and ``y_train``; uint8 images in it are scaled
-        to [0, 1]. Pickled arrays are refused.
+        images for each class. Where semicolons separate the columns numbers may have decimal commas. An NPZ has ``X``
+        and ``y``, or ``x_train`` and ``y_train``; uint8 images in it are scaled to [0, 1]. Pickled arrays are refused.
     label : str, None or False, default=None
         The label's column or, in an NPZ, its key. None is no labels for a CSV or Parquet file, ``y`` of an NPZ, and the
         names of the folders of images. False reads no labels.
@@ -86,7 +86,7 @@ def read_table(
         X, y, names = read_images(source, image_size)
         return _table(X, y if label is not False else None, None, names, "folder", str(source))
     if image_size is not None:
-        raise ValueError(f"image_size is for folders of images; {source} is a file")
+        raise ValueError(f"an image size is for folders of images; {source} is a file")
     if suffix == ".npz":
         _refuse(source, "an NPZ file", drop=drop)
         return _read_npz(source, label, weights)
@@ -187,4 +187,5 @@ def _samples(values: NDArray[Any], said: str) -> NDArray[Any]:
 def _refuse(source: Path, kind: str, **options: Any) -> None:
     for name, value in options.items():
         if value:
-            raise ValueError(f"{source} is {kind}, which has no columns: leave out {name}={value!r}")
+            said = ", ".join(map(repr, [value] if isinstance(value, str) else value))
+            raise ValueError(f"{source} is {kind}, which has no columns: leave out {name} ({said})")

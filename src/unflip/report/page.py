@@ -45,11 +45,14 @@ def write_page(page: Page, path: str | Path) -> Path:
         There is no jinja2.
     """
     T, counts = check_page(page)
+    rate = page.noise_rate
+    if rate is None:
+        rate = 1 - float(counts["clean_counts"] @ np.diag(T)) / float(counts["clean_counts"].sum())
     script = _part("page.js")
     html = _template().render(
         page=page,
         n_classes=len(T),
-        noise_rate=1 - float(counts["clean_counts"] @ np.diag(T)) / float(counts["clean_counts"].sum()),
+        noise_rate=rate,
         heat=heat(T),
         flips=flips(T, counts["clean_counts"]),
         counts=counts,

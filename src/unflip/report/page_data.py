@@ -70,6 +70,8 @@ class Page:
         Of the data, which may be more than the page lists.
     made_with : str
         The line at the foot: program, version, command.
+    noise_rate : float, default=None
+        The share of wrong labels, at the top; None takes it from T and ``clean_counts``.
     """
 
     title: str
@@ -85,6 +87,7 @@ class Page:
     n_samples: int
     n_suspects_total: int
     made_with: str
+    noise_rate: float | None = None
 
 
 def check_page(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
@@ -105,6 +108,8 @@ def check_page(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
     for field in ("noisy_counts", "clean_counts"):
         if not counts[field].sum() > 0:
             raise ValueError(f"{field} is zero for every class; give the number of samples of each class")
+    if page.noise_rate is not None and not 0 <= page.noise_rate <= 1:
+        raise ValueError(f"noise_rate must be a fraction, or None; got {page.noise_rate}")
     if counts["noise_rates"].max() > 1:
         raise ValueError(f"noise_rates must be fractions, 1 - T[i, i]; got {counts['noise_rates'].max():g}")
     if not len(suspects) <= page.n_suspects_total <= page.n_samples:

@@ -10,14 +10,15 @@ from unflip._validation import FloatArray
 from unflip.report.page_data import ComparedClassifier
 
 LEVELS = 24  # shades of the heat map; one path each, however many classes there are
+FAINT = 0.1  # a flip of this share has the full shade at least where no other has more
 FLIPS = 8  # the most frequent flips that are put into words
 
 
 def heat(T: FloatArray) -> dict[str, Any]:
-    """Return the cells of T as SVG paths by shade, in units of a cell; flips are shaded up to the largest of them."""
+    """Return the cells of T as SVG paths by shade, in units of a cell; flips are shaded up to the largest."""
     flips = np.where(np.eye(len(T), dtype=bool), 0, T)
-    largest = float(flips.max())
-    shades = np.rint(flips / largest * LEVELS).astype(int) if largest > 0 else np.zeros(T.shape, dtype=int)
+    largest = max(float(flips.max()), FAINT)
+    shades = np.rint(flips / largest * LEVELS).astype(int)
     paths: dict[int, list[str]] = {}
     for i, row in enumerate(shades):
         for shade, run in groupby(range(len(T)), key=row.__getitem__):  # equal neighbours are one rectangle
@@ -28,7 +29,7 @@ def heat(T: FloatArray) -> dict[str, Any]:
         "largest": largest,
         "flipped": [(shade / LEVELS, "".join(paths[shade])) for shade in sorted(paths)],
         "kept": [(float(T[i, i]), f"M{i} {i}h1v1h-1z") for i in range(len(T))],
-        "strength": flips / largest if largest > 0 else flips,
+        "strength": flips / largest,
         "values": T,
     }
 
@@ -39,7 +40,7 @@ def flips(T: FloatArray, clean_counts: FloatArray) -> list[tuple[int, int, float
     np.fill_diagonal(expected, 0)
     order = np.argsort(-expected, axis=None, kind="stable")[:FLIPS]
     cells = (divmod(int(flat), len(T)) for flat in order)
-    return [(i, j, float(T[i, j]), float(expected[i, j])) for i, j in cells if expected[i, j] > 0]
+    return [(i, j, float(T[i, j]), float(expected[i, j])) for i, j in cells if round(expected[i, j]) > 0]
 
 
 def axis(classifiers: Sequence[ComparedClassifier]) -> list[float]:
