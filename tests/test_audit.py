@@ -23,6 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import LinearSVC
 
 from unflip.audit import find_label_errors
+from unflip.audit._fold import explanation
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
@@ -151,15 +152,28 @@ def test_order_of_samples(probabilities):
 
 
 def test_noisy_probabilities_go_through_T(probabilities):
-    """q = p T has one explanation, p."""
-    p, y = probabilities
-    p = 0.1 + 0.7 * p  # away from the edges, where EM takes long
+    """Eight steps of EM towards the p of q = p T, as a loop."""
+    q, y = probabilities
     halves = [(np.arange(30, 60), np.arange(30)), (np.arange(30), np.arange(30, 60))]  # ten labels of each class
-    q = (31 * p @ T3 - 1 / 3) / 30  # the sample that is added to the 30 makes it p T
     found = find_label_errors(q, y, ReadsFromX(clean=False), T3, cv=halves)
+    pi = np.linalg.solve(T3.T, np.full(3, 1 / 3))
     for i in range(60):
-        joint = np.array([p[i, k] * T3[k, y[i]] for k in range(3)])
-        np.testing.assert_allclose(found.posterior[i], joint / joint.sum(), atol=2e-3)
+        seen = [(30 * q[i, j] + 1 / 3) / 31 for j in range(3)]
+        p = [0.01 / 3 + 0.99 * pi[k] for k in range(3)]
+        for _ in range(8):
+            explained = [sum(p[k] * T3[k, j] for k in range(3)) for j in range(3)]
+            p = [p[k] * sum(T3[k, j] * seen[j] / explained[j] for j in range(3)) for k in range(3)]
+        joint = np.array([p[k] * T3[k, y[i]] for k in range(3)])
+        np.testing.assert_allclose(found.posterior[i], joint / joint.sum())
+
+
+def test_the_explanation_of_a_mixture_is_near_its_weights():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=50)
+    gap = [np.abs(explanation(p @ T, T, np.full(3, 1 / 3)) - p).max() for T in (np.eye(3), symmetric(3, 0.1), T3)]
+    assert gap[0] < 1e-12
+    assert gap[0] < gap[1] < gap[2] < 0.25
+    np.testing.assert_allclose(explanation(p @ T3, T3, np.array([1.0, 0, 0])).sum(axis=1), 1)
 
 
 def test_nothing_is_wrong_under_the_identity(probabilities):

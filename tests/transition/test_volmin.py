@@ -19,7 +19,7 @@ from unflip.core.conditioning import well_conditioned
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
-from unflip.transition._crossfit_logistic import ALPHA, held_out_loss, row_keys
+from unflip.transition._crossfit_logistic import ALPHA, held_out_losses, row_keys
 from unflip.transition._forward_logistic import label_loss, prepare, take
 from unflip.transition.volmin import FLOOR, _objective, _transition, _unpack
 
@@ -240,7 +240,7 @@ class TestScaling:
             model = LogisticRegression(C=1 / (ALPHA * 2), tol=1e-8).fit(Z[fold != k], y[fold != k])
             scores[fold == k] = model.decision_function(Z[fold == k])
         best = min(log_loss(y, softmax(t * scores, axis=1)) for t in np.exp(np.linspace(-1, 1, 401)))
-        assert held_out_loss(problem, X) == pytest.approx(best, abs=1e-4)
+        assert held_out_losses(problem, X).mean() == pytest.approx(best, abs=1e-4)
 
     @pytest.mark.parametrize("noise", [symmetric(10, 0.2), pairflip(10, 0.4)], ids=["symmetric", "pair"])
     def test_auto_takes_pixels_as_they_are_and_not_what_has_odd_units(self, noise):
@@ -258,6 +258,17 @@ class TestScaling:
         for T in (symmetric(3, 0.2), pairflip(3, 0.4)):
             assert VolMin(scaling="auto").fit(X, corrupt(y, T, random_state=0)).scaling_ == "each"
 
+    @pytest.mark.parametrize("unit", [1, 10, 30, 100])
+    def test_auto_takes_no_common_scale_for_a_column_of_another_unit(self, unit):
+        """It would fit the labels no better, and T far worse."""
+        rng = np.random.default_rng(1)
+        y = rng.integers(3, size=1000)
+        X = rng.normal(size=(1000, 3)) * [1, 1, unit] + np.outer(y, [2, -2, 0])
+        T = pairflip(3, 0.2)
+        auto = VolMin(scaling="auto").fit(X, corrupt(y, T, random_state=1))
+        assert auto.scaling_ == "each"
+        assert transition_error(auto.transition_, T) < 0.08
+
     def test_auto_is_each_for_few_rows(self):
         X, y = load_digits(return_X_y=True)
         assert VolMin(scaling="auto", max_iter=2000).fit(X[:150], y[:150]).scaling_ == "each"
@@ -268,7 +279,8 @@ class TestScaling:
         a, _, _ = prepare(X, y, w.astype(float), 3, 0.0, 0.0, "common")
         repeated = X.repeat(w, axis=0)
         b, _, _ = prepare(repeated, y.repeat(w), None, 3, 0.0, 0.0, "common")
-        assert held_out_loss(a, X) == pytest.approx(held_out_loss(b, repeated), rel=1e-6)
+        one, other = (problem.weights @ held_out_losses(problem, data) for problem, data in ((a, X), (b, repeated)))
+        assert one == pytest.approx(other, rel=1e-6)
 
     def test_pixels_are_better_with_a_common_scale(self):
         X, y = load_digits(return_X_y=True)

@@ -1,4 +1,4 @@
-"""A fold of the audit: which classifier is fitted, with which T, and P(clean = k | x) of what it predicts."""
+"""A fold of the audit: which classifier is fitted, with which T, and what that says of P(clean = k | x)."""
 
 from typing import Any
 
@@ -14,7 +14,8 @@ from unflip.transition import VolMin
 
 # Methods of NoisyLabelClassifier that withstand noise without T: what they predict is the clean label.
 ROBUST = ("gce", "coteaching", "coteaching+", "jocor", "sigua")
-EM_STEPS = 50
+EVEN = 0.01  # EM leaves a class that starts at zero there
+EM_STEPS = 8  # further ones bring p to the edge of the simplex, where it forgets which of two is likelier
 
 
 def check_classifier(classifier: Any, X: Any) -> Any:
@@ -83,8 +84,11 @@ def transition_of(
     return T, estimator is not None
 
 
-def clean_proba(model: Any, X: Any, T: FloatArray, counts: IntArray, classes: NDArray[Any]) -> FloatArray:
-    """P(clean = k | x), shape (n_samples, n_classes); ``counts`` are those of the labels that the model has seen."""
+def predicted(model: Any, X: Any, counts: IntArray, classes: NDArray[Any]) -> tuple[FloatArray, bool]:
+    """What a fitted model says of X, shape (n_samples, n_classes), and whether that is of noisy labels.
+
+    ``counts`` are those of the labels that the model has seen.
+    """
     proba = np.asarray(model.predict_proba(X), dtype=np.float64)
     p = np.zeros((len(proba), len(classes)))
     p[:, np.searchsorted(classes, model.classes_)] = proba  # a fold may lack a class
@@ -93,9 +97,23 @@ def clean_proba(model: Any, X: Any, T: FloatArray, counts: IntArray, classes: ND
     robust = method in ROBUST or isinstance(learner, RankPruningClassifier)
     # NoisyLabelClassifier keeps the T it was given also where cross-entropy learns the noisy posterior.
     if robust or (getattr(learner, "transition_", None) is not None and method != "ce"):
-        return p
+        return p, False
     n = counts.sum()
-    return _explanation((n * p + counts / n) / (n + 1), T)
+    return (n * p + counts / n) / (n + 1), True
+
+
+def explanation(q: FloatArray, T: FloatArray, prior: FloatArray) -> FloatArray:
+    """The p that makes sum_j q_j log (p T)_j large for each row of q, by EM from the prior."""
+    p = np.tile(EVEN / len(T) + (1 - EVEN) * prior, (len(q), 1))
+    for _ in range(EM_STEPS):
+        explained = p @ T
+        p *= np.divide(q, explained, out=np.zeros_like(q), where=explained > 0) @ T.T
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def history_of(model: Any) -> list[dict[str, Any]]:
+    """The training of a network, epoch by epoch; of others an empty list."""
+    return list(getattr(_learner(model)[0], "history_", []))
 
 
 def _learner(model: Any, X: Any = None) -> tuple[Any, Any]:
@@ -109,12 +127,3 @@ def _learner(model: Any, X: Any = None) -> tuple[Any, Any]:
             model = getattr(model, "best_estimator_", model.estimator)
         else:
             return model, X
-
-
-def _explanation(q: FloatArray, T: FloatArray) -> FloatArray:
-    """argmax_p sum_j q_j log (p T)_j for each row of q, by EM from equal probabilities; see find_label_errors."""
-    p = np.full_like(q, 1 / len(T))
-    for _ in range(EM_STEPS):
-        explained = p @ T
-        p *= np.divide(q, explained, out=np.zeros_like(q), where=explained > 0) @ T.T
-    return p / p.sum(axis=1, keepdims=True)

@@ -20,6 +20,8 @@ class LabelErrors:
         The labels as they were given.
     posterior : ndarray of shape (n_samples, n_classes)
         P(clean = k | x, given).
+    proba : ndarray of shape (n_samples, n_classes)
+        P(clean = k | x), what the model that did not see the sample says before it is told the label.
     transition : ndarray of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i), the matrix that was given, or the mean over the folds.
     scores : ndarray of shape (n_samples,)
@@ -28,15 +30,19 @@ class LabelErrors:
         The most probable clean label; the given one where it is as probable as any other.
     n_errors : ndarray of shape (n_classes,)
         The expected number of wrong labels among those given as each class: the sum of their scores.
+    histories : list of list of dict
+        Of a network, ``history_`` in each fold.
     """
 
     classes: NDArray[Any]
     given: NDArray[Any]
     posterior: FloatArray
+    proba: FloatArray
     transition: FloatArray
     scores: FloatArray
     suggested: NDArray[Any]
     n_errors: FloatArray
+    histories: list[list[dict[str, Any]]]
 
     @property
     def ranked(self) -> IntArray:

@@ -13,7 +13,6 @@ from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unflip._estimator import check_training_data
 from unflip._validation import FloatArray
@@ -174,9 +173,7 @@ class RankPruningClassifier(TransitionClassifier):
         total = scores.sum(axis=1, keepdims=True)
         return np.divide(scores, total, out=np.full_like(scores, 1 / scores.shape[1]), where=total > 0)
 
-    def _scores(self, X: Any) -> FloatArray:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+    def _scores_of(self, X: Any) -> FloatArray:
         if self.classifier is None and sparse.issparse(X) and _centres(self.classifiers_):
             X = X.toarray()
         return np.column_stack([positive_probability(classifier, X) for classifier in self.classifiers_])

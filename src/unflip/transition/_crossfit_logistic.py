@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from unflip._validation import FloatArray, IntArray
 from unflip.core.em import em_transition
@@ -61,25 +61,28 @@ def cross_fit(problem: Problem, X: Any, T: FloatArray, rounds: int) -> tuple[Flo
     return T, temperature * W, temperature * b
 
 
-def held_out_loss(problem: Problem, X: Any) -> float:
-    """Return how badly a logistic model of the noisy labels predicts them where it did not see them; inf: too few rows.
+def held_out_losses(problem: Problem, X: Any) -> FloatArray | None:
+    """Return how badly a logistic model predicts the noisy labels that it did not see, shape (n,); None: too few rows.
 
     ::
 
-        min over t   sum_i w_i (-log softmax(t z_i)[y_i])        z_i of the model that saw the other folds
+        -log softmax(t z_i)[y_i]        z_i of the model that saw the other folds, t with the least sum
     """
     c, d = len(problem.slices), problem.X.shape[1]
     keys = row_keys(X)[problem.rows]
     folds = _number_of_folds(keys, problem)
     if not folds:
-        return np.inf
+        return None
     problem = with_penalty(problem, ALPHA * d)
     z = np.empty((c, len(keys)))
     for k in range(folds):
         unseen = keys % folds == k
         model = _fit_model(take(problem, ~unseen), np.eye(c), np.zeros(c * d + c))
         z[:, unseen] = logits(*_unpack(model, problem), problem._replace(X=problem.X[unseen]))
-    return _temperature(z, codes_of(problem), np.eye(c), problem.weights)[1]
+    codes = codes_of(problem)
+    t, _ = _temperature(z, codes, np.eye(c), problem.weights)
+    losses: FloatArray = -log_softmax(t * z, axis=0)[codes, np.arange(len(codes))]
+    return losses
 
 
 def row_keys(X: Any) -> NDArray[np.uint32]:
