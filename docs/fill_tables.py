@@ -1,31 +1,35 @@
-"""Put the tables of ``results/`` into README.md and docs/results.md: python docs/fill_tables.py
+"""Put the tables of ``results/`` and ``benchmarks/results/`` into the pages that show them: python docs/fill_tables.py
 
 A table stands between two comments and is replaced whole::
 
     <!-- report results/deep/report/table-short.md -->    the report, its headings one level deeper
     <!-- means results/deep/report/table-short.csv -->    the means alone, a column a data set and noise
+    <!-- audit benchmarks/results/audit.csv -->           average precisions, ours and cleanlab's best
     <!-- end -->
 """
 
 import csv
 import re
 from pathlib import Path
+from statistics import median
 
 from unflip.bench.spec import read_experiment
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
-SLOT = re.compile(r"(<!-- (report|means) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "scale.md")
+OURS, SHARED = "unflip, VolMin (default)", "cleanlab, self_confidence on VolMin's p"
+SLOT = re.compile(r"(<!-- (report|means|audit) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(text: str) -> str:
     """Return a page with every slot filled from the file that it names."""
-    makers = {"report": report, "means": means}
+    makers = {"report": report, "means": means, "audit": audit}
     return SLOT.sub(lambda slot: f"{slot[1]}\n{makers[slot[2]](ROOT / slot[3])}\n{slot[4]}", text)
 
 
 def report(path: Path) -> str:
-    return re.sub(r"^## ", "### ", path.read_text(encoding="utf-8"), flags=re.MULTILINE).strip() + "\n"
+    text = re.sub(r"^# .*\n", "", path.read_text(encoding="utf-8"))  # the page has a title of its own
+    return re.sub(r"^## ", "### ", text, flags=re.MULTILINE).strip() + "\n"
 
 
 def means(path: Path) -> str:
@@ -45,6 +49,36 @@ def means(path: Path) -> str:
     printed = {(line["dataset"], line["noise"]): line["paper_best"] for line in lines if line["paper_best"]}
     if printed:
         table.append(["*best number in the paper*", *(f"{float(printed[c]):.2f}" for c in columns)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in table) + "\n"
+
+
+def audit(path: Path) -> str:
+    """Return a line for our default and two for cleanlab: its best score, and its score of our probabilities."""
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    found: dict[tuple[str, str, str], float] = {}
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for line in lines:
+        name = line["scores"]
+        who = {OURS: "unflip", SHARED: "cleanlab on the same probabilities"}.get(name)
+        if who is None and name.startswith("cleanlab"):
+            who = "cleanlab, its best score"
+        if who is None:
+            continue
+        key = who, line["data"], line["noise"]
+        found[key] = max(float(line["average_precision"]), found.get(key, 0.0))
+        seconds.setdefault((who, line["data"]), []).append(float(line["seconds"]))
+    noises = list(dict.fromkeys(line["noise"] for line in lines))
+    table = [["data", "scores", *noises, "seconds"], ["---"] * (len(noises) + 3)]
+    for data in dict.fromkeys(line["data"] for line in lines):
+        for who in dict.fromkeys(key[0] for key in found):
+            values = [found.get((who, data, noise)) for noise in noises]
+            best = [max((v for (_, d, m), v in found.items() if (d, m) == (data, n)), default=0.0) for n in noises]
+            cells = [
+                "" if v is None else f"**{v:.3f}**" if round(v, 3) == round(b, 3) else f"{v:.3f}"
+                for v, b in zip(values, best, strict=True)
+            ]
+            table.append([data, who, *cells, f"{median(seconds[who, data]):.2g}"])
     return "\n".join(f"| {' | '.join(row)} |" for row in table) + "\n"
 
 
