@@ -18,7 +18,7 @@ CHROMIUM ?= chromium chromium-driver
 APT := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=20
 
 # deep_accuracy reads the records of deep_transition.
-BENCHMARKS := operators transition linear_fit linear_accuracy linear_table deep_step deep_transition deep_accuracy regularisation audit
+BENCHMARKS := operators transition linear_fit linear_accuracy linear_table deep_step deep_transition deep_accuracy regularisation audit scale
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser slow lint format bench docs clean

@@ -46,7 +46,7 @@ def test_blocks_add_in_any_order(cuts, seed):
 def test_many_blocks_inside_one_call(monkeypatch):
     X, y = data(n=1000)
     whole = ClassSums.of(X, y, 3)
-    monkeypatch.setattr("unflip.core.sums.BLOCK", 64)
+    monkeypatch.setattr("unflip.core.sums.BLOCK", 512)
     assert_same(ClassSums.of(X, y, 3), whole)
 
 
@@ -229,7 +229,7 @@ class TestAgainstExactArithmetic:
     @pytest.mark.parametrize("rows", [1, 7, 1000], ids="blocks of {}".format)
     def test_one_call(self, name, rows, monkeypatch):
         X, y, weights = _adversary(name, np.random.default_rng(0))
-        monkeypatch.setattr("unflip.core.sums.BLOCK", 3 * rows)
+        monkeypatch.setattr("unflip.core.sums.BLOCK", 3 * 8 * rows)
         Exact.of(X, y, 2, weights).compare(ClassSums.of(X, y, 2, weights), 1e-13)
 
     @pytest.mark.parametrize("rows", [1, 40])
@@ -245,7 +245,7 @@ class TestAgainstExactArithmetic:
         X = X.astype(np.float32)
         if name.startswith("far") or "weights" in name:
             X += np.random.default_rng(3).normal(0, 1e3, X.shape).astype(np.float32)  # else all rows are alike
-        monkeypatch.setattr("unflip.core.sums.BLOCK", 60)
+        monkeypatch.setattr("unflip.core.sums.BLOCK", 60 * 4)
         exact = Exact.of(X, y, 2, weights)
         scatter = ClassSums.of(X, y, 2, weights).scatter
         spread = np.sqrt(exact.scatter.diagonal().astype(float))
@@ -282,7 +282,7 @@ def test_small_blocks_still_count_after_a_billion_rows():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_constant_feature_has_no_scatter_at_all(precision, weighted, monkeypatch):
     rng = np.random.default_rng(0)
-    monkeypatch.setattr("unflip.core.sums.BLOCK", 60)
+    monkeypatch.setattr("unflip.core.sums.BLOCK", 60 * 8)
     X = np.column_stack([np.full(300, 0.1), np.full(300, 1e9 / 3), rng.normal(size=300)]).astype(precision)
     y, weights = rng.integers(2, size=300), rng.random(300) if weighted else None
     blocks = [

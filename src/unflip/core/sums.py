@@ -13,7 +13,8 @@ from scipy import sparse
 from unflip._validation import FloatArray, IntArray, check_codes, check_same_length
 
 FEW_CLASSES = 64  # up to here a dense product is faster than turning a block of columns for a sparse one
-BLOCK = 2**18  # numbers in a block: 2 MiB of float64, large enough for BLAS, small enough for the cache
+MOST_ROWS = 2**13  # of a block: sums of float32 lose digits with their number
+BLOCK = 2**21  # bytes of a block: large enough for BLAS, small enough for the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +191,7 @@ def _sum_up(
     means' distance adds to the scatter, and no more than that cancels, whatever the order of the rows.
     """
     n, d = X.shape
-    rows = max(1, min(n, BLOCK // max(d, 1)))
+    rows = max(1, min(n, MOST_ROWS, BLOCK // max(d * np.dtype(precision).itemsize, 1)))
     # In the order of X: to turn a block of columns, as files have them, would cost as much as its X'X.
     by_column = isinstance(X, np.ndarray) and X.flags.f_contiguous and not X.flags.c_contiguous
     buffer = np.empty((rows, d), dtype=precision, order="F" if by_column else "C")
@@ -198,6 +199,7 @@ def _sum_up(
     sums, scatter = np.zeros((n_classes, d)), np.zeros((d, d))
     seen = _Moments(0.0, np.zeros(d), np.zeros(d))
     counts, offsets = [np.zeros(n_classes)], [np.zeros(d)]
+    labels = _Labels(n_classes, rows, precision)
     plain = weights is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype == precision
     start = 0
     while start < n:
@@ -210,18 +212,20 @@ def _sum_up(
         as_it_is = plain and near and bool((seen.weight * seen.mean**2 <= np.diag(scatter)).all())
         if as_it_is:
             offset = np.zeros(d, dtype=precision)
-        rest, count = np.zeros(d), np.zeros(n_classes)
+        rest = np.zeros(d)
         for part in _parts(start, stop, rows):
             block = X[part] if as_it_is else np.subtract(_dense(X[part]), offset, out=buffer[: part.stop - part.start])
             root = None if weights is None else np.sqrt(weights[part]).astype(precision)
             if root is not None:
                 block *= root[:, np.newaxis]
             scatter += np.matmul(block.T, block, out=product)
-            rest += _add_class_sums(sums, block, codes[part], root)
-            count += np.bincount(codes[part], None if weights is None else weights[part], minlength=n_classes)
+            by_class = labels.one_hot(codes[part], root, block) @ block
+            sums += by_class
+            rest += by_class.sum(axis=0, dtype=np.float64)
         seen, change = seen.merge(_Moments(weight, offset.astype(np.float64), rest))
         scatter += change
-        counts.append(count)
+        count = np.bincount(codes[group], None if weights is None else weights[group], minlength=n_classes)
+        counts.append(count.astype(np.float64))
         offsets.append(offset.astype(np.float64))
         start = stop
     sums += np.stack(counts, axis=1) @ (np.stack(offsets) - seen.mean)
@@ -250,14 +254,24 @@ def _dense(block: Any) -> Any:
     return block.toarray() if hasattr(block, "toarray") else block
 
 
-def _add_class_sums(sums: FloatArray, block: NDArray[Any], codes: IntArray, root: NDArray[Any] | None) -> FloatArray:
-    """Add sum of root * row over the rows of each class, in O(n d) also for thousands of classes; return their sum."""
-    n, shape = len(block), (len(sums), len(block))
-    root = np.ones(n, block.dtype) if root is None else root
-    one_hot: Any = sparse.csc_array((root, codes, np.arange(n + 1)), shape=shape)
-    if not block.flags.c_contiguous and len(sums) <= FEW_CLASSES:
-        one_hot = one_hot.toarray()
-    partial = one_hot @ block
-    sums += partial
-    total: FloatArray = partial.sum(axis=0, dtype=np.float64)
-    return total
+class _Labels:
+    """The labels of a block as columns of a matrix, whose product with the block is the sum of each class.
+
+    Its time is O(n d) also for thousands of classes. The matrix is made once: to make it takes as long as the product.
+    """
+
+    def __init__(self, n_classes: int, rows: int, precision: Any) -> None:
+        self.n_classes, self.precision = n_classes, precision
+        self.matrix = self._make(rows)
+
+    def one_hot(self, codes: IntArray, root: NDArray[Any] | None, block: NDArray[Any]) -> Any:
+        """The matrix of shape (n_classes, n_rows) with root (or 1) at the class of each row; valid until the next."""
+        matrix = self.matrix if len(codes) == self.matrix.shape[1] else self._make(len(codes))
+        matrix.indices[:] = codes
+        if root is not None:
+            matrix.data[:] = root
+        return matrix.toarray() if not block.flags.c_contiguous and self.n_classes <= FEW_CLASSES else matrix
+
+    def _make(self, rows: int) -> Any:
+        parts = np.ones(rows, self.precision), np.zeros(rows, np.intp), np.arange(rows + 1)
+        return sparse.csc_array(parts, shape=(self.n_classes, rows))

@@ -9,8 +9,9 @@ from scipy.optimize import brentq
 
 from unflip._validation import FloatArray, IntArray
 from unflip.core import ClassSums
-from unflip.core.sums import BLOCK
 from unflip.linear._binary_centroid import BinaryCentroid
+
+BLOCK = 2**18  # numbers at once
 
 
 class LICSClassifier(BinaryCentroid):

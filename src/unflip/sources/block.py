@@ -62,7 +62,11 @@ class Block:
                 f"the labels are {y.dtype}, such as {y[:3].tolist()}, but the classes {classes.dtype}, such as "
                 f"{classes[:3].tolist()}; make both of one kind"
             )
-        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        first, last, c = classes[0], classes[-1], len(classes)
+        whole = y.dtype.kind in "iu" and classes.dtype.kind in "iu" and last - first == c - 1
+        if whole and len(y) and first <= y.min() and y.max() <= last:  # without gaps there is nothing to search
+            return (y - first).astype(np.intp, copy=False)
+        codes = np.minimum(np.searchsorted(classes, y), c - 1)
         outside = np.flatnonzero(classes[codes] != y)
         if len(outside):
             row = int(outside[0])
