@@ -18,7 +18,7 @@ import pandas as pd
 from unflip import load, read_table
 from unflip.cli import app
 from unflip.files import Preprocessor, Table, card
-from unflip.linear import MCLDCEClassifierCV
+from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
 from unflip.noise import corrupt, pairflip
 from unflip.own_data import fit_out_of_core, fit_table, predict_files, predict_table, read_for, write_predictions
 from unflip.own_data.drawn_rows import split_rows
@@ -110,6 +110,8 @@ class TestAgainstMemory:
         assert mine.classifier_.alpha_ == pytest.approx(twin.alpha_)
         np.testing.assert_allclose(mine.classifier_.coef_, twin.coef_, atol=1e-10)
         np.testing.assert_allclose(mine.classifier_.risk_, twin.risk_, rtol=1e-10)
+        same = MCLDCEClassifier(mine.transition_, alpha=mine.classifier_.alpha_).fit(X, train.y, train.sample_weight)
+        np.testing.assert_allclose(mine.classifier_.coef_, same.coef_, atol=1e-10)
         np.testing.assert_allclose(fitted.noise.class_prior, other.noise.class_prior, rtol=1e-10)
         hits = np.mean(mine.predict(parts[1].X) == theirs.predict(parts[1].X))
         assert hits > 0.97
@@ -257,6 +259,13 @@ class TestTextFiles:
         (lambda f: f.assign(kind=f["kind"].where(f.index != 333)), r"rows 300 to 399: row 333 has no label"),
         (lambda f: f.assign(kind=np.linspace(0, 1, N)), r"rows 0 to 99: row 1 has the label 0.00\d+: it looks like a"),
         (lambda f: f.assign(count=-1), r"rows 0 to 99: row 0 has the weight -1"),
+        (lambda f: f.assign(count=0), r"the weights .count. of .*p\.\w+ is zero in every row; at least one sample"),
+        (lambda f: f.assign(count="blue"), r"rows 0 to 99: the weights .count. must be one number .* row 0 has .blue."),
+        (
+            lambda f: f.assign(count=["1"] * 345 + ["blue"] * 255),
+            r"rows 300 to 399: the weights .count. must be one number per row, but row 345 has .blue.; name another",
+        ),
+        (lambda f: f.assign(count=pd.Timestamp("2020-01-01")), r"the weights .count. must be .* row 0 has .2020-01-01"),
         (lambda f: f[:0], "no rows"),
         (lambda f: f[:3], "too few"),
         (lambda f: f[["kind", "count"]], "nothing to learn from"),
@@ -272,6 +281,17 @@ def test_what_is_wrong_with_a_file(tmp_path, change, words, kind):
 
 
 class TestMistakes:
+    @pytest.mark.parametrize(
+        ("part", "words"),
+        [(0, "is zero in each of the 120 rows held out"), (1, "is zero in each of the 480 rows drawn to estimate T")],
+    )
+    def test_no_weight_in_a_part(self, tmp_path, part, words):
+        keys = numbers(DRAW, (N,))
+        held = keys < np.sort(keys)[120]
+        people().assign(count=np.where(held, part, 1 - part)).to_parquet(tmp_path / "p.parquet", index=False)
+        with pytest.raises(ValueError, match=f"the weights 'count' of .*p.parquet {words}; at least one sample must"):
+            fit_out_of_core(tmp_path / "p.parquet", "kind", weights="count", rows=100)
+
     def test_infinity_names_its_block(self, tmp_path):
         frame = people()
         frame.loc[345, "pay"] = np.inf
@@ -289,6 +309,15 @@ class TestMistakes:
             ValueError, match=r"rows 0 to 99: row \d+ has the label 'cat', which is none of the 2 classes"
         ):
             reduce_blocks(source, SumFolds(preprocessor, NAMES[:2], 0, 5, 0.0))
+
+    def test_the_second_pass_names_the_row_of_the_file(self, tmp_path):
+        frame = people()[["pay", "kind"]].assign(code=["1", "2", "3"] * 115 + ["x"] + ["4"] * 254)
+        frame.to_parquet(tmp_path / "p.parquet", index=False, row_group_size=100)
+        preprocessor = Preprocessor().fit(frame[["pay"]].assign(code=np.arange(N) % 5))
+        with pytest.raises(ValueError, match=r"row group 3, rows 300 to 399: column 'code' .* but row 345 has 'x' \(1"):
+            reduce_blocks(
+                open_frames(tmp_path / "p.parquet", "kind", rows=100), SumFolds(preprocessor, NAMES, 0, 5, 0.0)
+            )
 
     def test_files_must_agree(self, folder, tmp_path):
         frame = people(50)
@@ -417,9 +446,11 @@ class TestPredict:
         out = tmp_path / f"out.{suffix}"
         out.write_text("before")
         model = load(saved)
-        with pytest.raises(ValueError, match=r"'pay' must hold numbers, but row 55 has 'much'") as error:
+        said = r"column 'pay' must hold numbers, but row 555 has 'much' \(1 such"
+        with pytest.raises(ValueError, match=f"p.csv, rows 500 to 599: {said}"):
             predict_files(model, tmp_path / "p.csv", out, 100)
-        assert "rows 500 to 599" in str(error.value)
+        with pytest.raises(ValueError, match=f"^{said}"):  # as in memory, where blocks are predicted, too
+            predict_table(model, read_for(model, tmp_path / "p.csv"), 100)
 
         class Stopped:
             classes_, metadata_, calls = model.classes_, {}, 0
@@ -463,6 +494,12 @@ class TestCommand:
         assert told["baseline"]["learner"] == "ridge without correction"
         done = invoke("predict", tmp_path / "model", folder / "parts", "--out", tmp_path / "p.csv", "--json")
         assert json.loads(done.stdout)["n_rows"] == N
+
+    def test_a_folder_of_tables_needs_it(self, folder, tmp_path):
+        done = invoke("fit", folder / "parts", "--label", "kind", "--out", tmp_path / "model")
+        assert done.exit_code == 1
+        assert "is a folder of tables, such as 0.parquet" in done.stderr
+        assert "--out-of-core" in done.stderr
 
     @pytest.mark.parametrize(
         ("options", "code", "words"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from unflip.core import ClassSums
+from unflip.core.sums import MOST_ROWS, ROUNDING_FLOAT32
 
 
 def data(n=50, d=4, c=3, seed=0):
@@ -347,3 +348,30 @@ def test_adding_makes_one_array_of_classes_by_features():
     tracemalloc.stop()
     assert total.weight == 2 * c
     assert peak < 8 * (c * d + 3 * d * d + 20 * (c + d))
+
+
+def test_how_exact_they_are_is_kept():
+    X, y = data()
+    wide, narrow = ClassSums.of(X, y, 3), ClassSums.of(X.astype(np.float32), y, 3)
+    assert wide.rounding == np.finfo(np.float64).eps
+    assert narrow.rounding == ROUNDING_FLOAT32
+    assert (wide + narrow).rounding == (narrow + wide).rounding == sum([wide, narrow, wide]).rounding == narrow.rounding
+    assert (wide + wide).rounding == wide.rounding
+    large = X.astype(np.float32) * np.float32(1e25)  # summed up in float64, since the squares overflow
+    assert ClassSums.of(large, y, 3).rounding == wide.rounding
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 100.0])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_float32_loses_no_more_than_is_said(shift, order, weighted):
+    rng = np.random.default_rng(0)
+    for n in (500, MOST_ROWS, 3 * MOST_ROWS):
+        X = np.asarray(rng.normal(shift, 1, size=(n, 12)), dtype=np.float32, order=order)
+        X[:, 8:] = X[:, 8:] > shift + 1  # few values: the rounding errors are alike
+        y, weights = rng.integers(3, size=n), rng.random(n) if weighted else None
+        exact = ClassSums.of(X.astype(np.float64), y, 3, weights).scatter
+        error = np.abs(ClassSums.of(X, y, 3, weights).scatter - exact)
+        spread = np.sqrt(np.diag(exact))
+        # How much it is depends on the BLAS; in float64 it would be 1e-15.
+        assert 1e-9 < (error / np.outer(spread, spread)).max() < ROUNDING_FLOAT32

@@ -317,6 +317,17 @@ class TestImages:
             with pytest.raises(ValueError, match=f"no columns: leave out {next(iter(options))}"):
                 read_table(pets, **options)
 
+    @pytest.mark.parametrize("name", ["0.parquet", "0.csv", "year=2020/0.tsv.gz"])
+    def test_a_folder_of_tables(self, tmp_path, name):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        written(tmp_path, CSV, name)
+        for options in ({}, {"label": "kind"}, {"label": False}, {"weights": "w"}):
+            with pytest.raises(ValueError, match=r"a folder of tables, such as 0\..* with --out-of-core, or by fit_"):
+                read_table(tmp_path, **options)
+        image(tmp_path, "cat/1.png")
+        with pytest.raises(ValueError, match="stands beside the class folders|is no PNG or JPEG"):
+            read_table(tmp_path)
+
     def test_one_class_or_none(self, tmp_path, pets):
         image(tmp_path, "one/cat/1.png")
         with pytest.raises(ValueError, match="one class only"):

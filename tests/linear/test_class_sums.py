@@ -205,3 +205,34 @@ def test_thousands_of_classes():
     np.testing.assert_array_equal(sums.counts, np.bincount(y, minlength=20_000))
     k = int(y[0])
     np.testing.assert_allclose(sums.centred_sums[k], (X[y == k] - X.mean(axis=0)).sum(axis=0), atol=1e-10)
+
+
+def test_the_order_of_files_does_not_change_the_precision(tmp_path):
+    """A first file of float32 had the others rounded: to 64 near 10^9, so that nothing was left to learn from."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=200)
+    x = 1e9 + 3.0 * y + rng.normal(size=200)
+    pq.write_table(pa.table({"x": np.full(2, 1e9, np.float32), "y": [0, 1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": x, "y": y}), tmp_path / "b.parquet")
+    together = np.concatenate([[1e9, 1e9], x])[:, np.newaxis]
+    for order in ("ab", "ba"):
+        sums = class_sums([tmp_path / f"{name}.parquet" for name in order], label="y")
+        np.testing.assert_allclose(sums.scatter[0, 0], ((together - together.mean()) ** 2).sum(), rtol=1e-6)
+
+
+def test_numbered_columns_of_a_data_frame_have_no_names(data):
+    pd = pytest.importorskip("pandas")
+    X, y, _ = data
+    sums = class_sums(pd.DataFrame(X), y)
+    assert sums.feature_names is None
+    model = MCLDCEClassifier(pairflip(3, 0.3)).fit_sums(sums)
+    np.testing.assert_array_equal(model.predict(pd.DataFrame(X)), model.predict(X))
+
+
+def test_a_copy_on_write_map_is_summed_as_it_was_changed(data, tmp_path):
+    X, y, _ = data
+    np.save(tmp_path / "X.npy", X)
+    changed = np.load(tmp_path / "X.npy", mmap_mode="c")
+    changed *= 2
+    assert_naive(class_sums(changed, y, rows=300), 2 * X, y)

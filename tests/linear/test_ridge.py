@@ -1,14 +1,19 @@
 """Ridge from sums: features of any scale, constant and dependent ones, and warnings that name them."""
 
+import json
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.linalg import LinAlgWarning
+from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
+from unflip import load
 from unflip.core import ClassSums
+from unflip.core.sums import ROUNDING_FLOAT32
+from unflip.files.models import checksum
 from unflip.linear import CEGEClassifier, MCLDCEClassifier, MCLDCEClassifierCV
 from unflip.linear._ridge import solve_ridge, solve_ridge_path
 from unflip.noise import symmetric
@@ -157,3 +162,91 @@ def test_sums_that_are_not_finite(problem):
     X[3, 2] = np.nan
     with pytest.raises(ValueError, match="the sums are not finite: X holds NaN"):
         MCLDCEClassifier(T).fit_sums(ClassSums.of(X, y, 2))
+
+
+class TestFloat32:
+    """Sums of float32 rows are less exact than float64, and so is what can be told from them."""
+
+    @pytest.fixture
+    def rows(self):
+        rng = np.random.default_rng(0)
+        y = rng.integers(3, size=2000)
+        X = rng.normal(size=(2000, 5)).astype(np.float32)
+        X[:, :3] += 2 * np.eye(3, dtype=np.float32)[y]
+        return np.column_stack([X, X[:, 0] + X[:, 1]]), y
+
+    @pytest.mark.parametrize("alpha", [0.0, 1e-12])
+    @pytest.mark.parametrize("scale", [1, 1000])
+    def test_dependent_features_are_named_and_not_decided_by_rounding(self, rows, alpha, scale):
+        X, y = rows
+        X[:, 5] *= np.float32(scale)
+        narrow, wide = ClassSums.of(X, y, 3), ClassSums.of(X.astype(np.float64), y, 3)
+        with pytest.warns(LinAlgWarning, match="1 of 6 features .* depends on feature [015], feature [015]. The"):
+            W, b = solve_ridge(narrow, None, alpha)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LinAlgWarning)
+            expected, intercept = solve_ridge(wide, None, alpha)
+        spread = np.sqrt(np.diag(wide.scatter) / 2000)[:, np.newaxis]
+        np.testing.assert_allclose(W * spread, expected * spread, atol=1e-4)
+        np.testing.assert_allclose(b, intercept, atol=1e-4)
+
+    def test_a_rare_category_hides_nothing(self):
+        """The last pivot is then far from zero, since its own error is a thousand times that of the others."""
+        rng = np.random.default_rng(0)
+        for seed in range(10):
+            k = np.random.default_rng(seed).choice(5, size=8192, p=[0.3, 0.3, 0.2, 0.199, 0.001])
+            sums = ClassSums.of(np.eye(5, dtype=np.float32)[k], rng.integers(2, size=8192), 2)
+            with pytest.warns(LinAlgWarning, match="1 of 5 features"):
+                W, _ = solve_ridge(sums, None, 0.0)
+            assert np.abs(W).max() < 1
+            assert np.abs(W.sum(axis=0)).max() < 1e-3  # of least norm
+
+    def test_blocks_of_both_kinds(self, rows):
+        X, y = rows
+        sums = ClassSums.of(X[:900], y[:900], 3) + ClassSums.of(X[900:].astype(np.float64), y[900:], 3)
+        with pytest.warns(LinAlgWarning, match="1 of 6 features"):
+            solve_ridge(sums, None, 0.0)
+
+    def test_a_penalty_that_decides_is_silent(self, rows):
+        X, y = rows
+        narrow, wide = (solve_ridge(ClassSums.of(Z, y, 3), None, 1.0)[0] for Z in (X, X.astype(np.float64)))
+        np.testing.assert_allclose(narrow, wide, atol=1e-3)
+
+    @pytest.mark.parametrize("alpha", [0.0, 1.0])
+    @pytest.mark.parametrize("d", [10, 200])
+    def test_correlated_features_are_silent(self, alpha, d):
+        """The covariance has condition 10^4."""
+        rng = np.random.default_rng(0)
+        rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        X = rng.normal(size=(5000, d)) * np.logspace(0, -2, d) @ rotation.T
+        y = rng.integers(2, size=5000)
+        narrow, wide = (solve_ridge(ClassSums.of(X.astype(t), y, 2), None, alpha)[0] for t in (np.float32, np.float64))
+        np.testing.assert_allclose(narrow, wide, atol=1e-2 * np.abs(wide).max())
+
+    def test_digits_are_silent(self):
+        X, y = load_digits(return_X_y=True)
+        for alpha in (0.0, 1.0):
+            solve_ridge(ClassSums.of(X.astype(np.float32), y, 10), None, alpha)
+
+    def test_a_model_file_keeps_how_exact_the_sums_are(self, rows, tmp_path):
+        pytest.importorskip("safetensors")
+        X, y = rows
+        model = MCLDCEClassifier(symmetric(3, 0.1), alpha=1.0).fit(X, y)
+        assert model.sums_.rounding == ROUNDING_FLOAT32
+        folder = model.save(tmp_path / "m")
+        assert load(folder).sums_.rounding == ROUNDING_FLOAT32
+        document = json.loads((folder / "model.json").read_text())
+        sums = document["attributes"]["dict"]["sums_"]["sums"]
+
+        def rewrite():
+            document["checksum"] = checksum(document)
+            (folder / "model.json").write_text(json.dumps(document))
+
+        for wrong in ("much", None, True, -1.0, 0.0, 2.0, float("nan"), {"list": []}):
+            sums["rounding"] = wrong
+            rewrite()
+            with pytest.raises(ValueError, match="damaged or was edited: the rounding of the sums must be a number"):
+                load(folder)
+        del sums["rounding"]  # as a file of an earlier version
+        rewrite()
+        assert load(folder).sums_.rounding == np.finfo(np.float64).eps

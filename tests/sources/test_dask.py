@@ -122,6 +122,21 @@ def test_a_dataframe_and_its_labels(table):
     assert_same(class_sums(frame[["a", "b", "c", "d"]], frame["label"]), expected(table))
 
 
+def test_columns_without_names(table):
+    X, y = arrays(table)
+    frame = dd.from_pandas(pd.DataFrame(X).assign(label=y), npartitions=3)
+    sums = class_sums(frame, label="label")
+    assert sums.feature_names is None
+    assert_same(sums, expected(table))
+
+
+def test_labels_as_a_column(table):
+    X, y = arrays(table)
+    X = da.from_array(X, chunks=CHUNK)
+    for column in (y[:, np.newaxis], da.from_array(y[:, np.newaxis], chunks=(70, 1))):
+        assert_same(class_sums(X, column), expected(table))
+
+
 def test_a_partition_may_be_empty(table):
     frame = dd.from_pandas(table.assign(row=range(N)), npartitions=7)
     few = frame[frame["row"] < 300]
@@ -200,11 +215,32 @@ class TestErrors:
             ({"label": "lable"}, "no column 'lable'; is 'label' meant"),
             ({}, "1 columns that are not numbers: 'label'"),
             ({"label": "label", "y": [1]}, "give y or label, not both"),
+            ({"label": "label", "columns": ["a", "label"]}, "columns must not hold the label or the weights"),
+            ({"label": "label", "weights": "weight", "columns": ["a", "weight"]}, "columns must not hold the label"),
+            ({"label": "weight", "weights": "weight", "columns": ["a"]}, "label and weights are both 'weight'"),
+            ({"label": "label", "columns": ["z"]}, "the dataframe has no column 'z'"),
+            ({"y": np.zeros(N), "columns": ["a"]}, "y of a Dask dataframe must be a Dask series.*got ndarray.*label="),
+            ({"label": "label", "weights": [1.0], "columns": ["a"]}, "weights of a Dask dataframe.*got list.*weights="),
         ],
     )
     def test_bad_arguments(self, table, arguments, message):
         with pytest.raises(ValueError, match=message):
             open_source(dd.from_pandas(table, npartitions=2), **arguments)
+
+    @pytest.mark.parametrize("columns", [[9], ["a"], [-5], []])
+    def test_columns_of_an_array(self, table, columns):
+        X, y = arrays(table)
+        with pytest.raises(ValueError, match="columns of an array are numbers from 0 to 3; got"):
+            open_source(da.from_array(X, chunks=CHUNK), y, columns=columns)
+
+    def test_labels_whose_chunks_have_unknown_lengths(self, table):
+        X, y = (da.from_array(array, chunks=(CHUNK, *array.shape[1:])) for array in arrays(table))
+        everything = da.ones(N, chunks=CHUNK, dtype=bool)
+        assert_same(class_sums(X, y[everything]), expected(table))
+        with pytest.raises(BlockError, match="^partition [0-9], rows .*: X has 100 rows but there are .* labels"):
+            class_sums(X, y[y == "cat"], classes=CLASSES)
+        with pytest.raises(ValueError, match="X has 9 partitions but y has 5: they must be cut alike"):
+            class_sums(X, y.rechunk(200)[da.ones(N, chunks=200, dtype=bool)])
 
     def test_lengths(self, table):
         X, y = arrays(table)

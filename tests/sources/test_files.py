@@ -120,6 +120,46 @@ class TestParquet:
         with pytest.raises(BlockError, match="t.parquet, row group 0, rows 0 to 2: row 1 has no label"):
             whole(open_source(tmp_path / "t.parquet", label="y"))
 
+    @pytest.mark.parametrize("double", [0, 1])
+    def test_float32_only_if_it_is_so_in_all_files(self, tmp_path, double):
+        values = np.array([1e9 + 1, 1e9 + 2])  # the same in float32
+        for number in range(2):
+            kind = np.float64 if number == double else np.float32
+            pq.write_table(pa.table({"x": values.astype(kind), "y": [0, 1]}), tmp_path / f"{number}.parquet")
+        X, _, blocks = whole(open_source(tmp_path, label="y"))
+        assert {block.X.dtype for block in blocks} == {np.dtype(np.float64)}
+        np.testing.assert_array_equal(X[2 * double :][:2, 0], values)
+
+    @pytest.mark.parametrize(
+        ("labels", "said"),
+        [
+            (([True, False], [0, 2]), ("booleans, such as False, in", "numbers, such as 0, in")),
+            ((["b", "a"], [0, 2]), ("strings, such as 'a', in", "numbers, such as 0, in")),
+        ],
+    )
+    def test_files_whose_labels_are_of_different_kinds(self, tmp_path, labels, said):
+        for number, y in enumerate(labels):
+            pq.write_table(pa.table({"x": [1.0, 2.0], "y": y}), tmp_path / f"{number}.parquet")
+        with pytest.raises(ValueError, match=rf"{said[0]} .*0.parquet, row group 0, .*but {said[1]} .*1.parquet, row "):
+            class_sums(tmp_path, label="y")
+
+    def test_binary_labels(self, tmp_path):
+        pq.write_table(pa.table({"x": [1.0, 2.0], "y": [b"a", b"b"]}), tmp_path / "t.parquet")
+        with pytest.raises(BlockError, match="t.parquet, row group 0, rows 0 to 1: labels are strings.*; got bytes"):
+            class_sums(tmp_path / "t.parquet", label="y")
+
+    def test_lists_are_no_labels(self, tmp_path):
+        pq.write_table(pa.table({"x": [1.0, 2.0], "y": [[1], [2]]}), tmp_path / "t.parquet")
+        with pytest.raises(BlockError, match="rows 0 to 1: the label 'y' holds lists, such as .1. in row 0"):
+            class_sums(tmp_path / "t.parquet", label="y")
+
+    @pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "dictionary"])
+    def test_labels_lose_the_spaces_around_them(self, tmp_path, kind):
+        y = pa.array([" a", "a ", "a", "b\t"])
+        y = y.dictionary_encode() if kind == "dictionary" else y.cast(getattr(pa, kind)())
+        pq.write_table(pa.table({"x": np.arange(4.0), "y": y}), tmp_path / "t.parquet")
+        assert whole(open_source(tmp_path / "t.parquet", label="y"))[1].tolist() == ["a", "a", "a", "b"]
+
     def test_a_file_that_breaks_off(self, folder):
         broken = folder / "part-1.parquet"
         broken.write_bytes(broken.read_bytes()[:-20])
@@ -181,6 +221,47 @@ class TestCSV:
         (tmp_path / "t.csv").write_text("x,y\n1,a\n2,\n3,a\n")
         with pytest.raises(BlockError, match="t.csv, rows 0 to 2: row 1 has no label"):
             whole(open_source(tmp_path / "t.csv", label="y"))
+
+    def test_booleans_as_features(self, tmp_path):
+        """Of each file by itself: 2 would be no boolean."""
+        (tmp_path / "a.csv").write_text("x,z,y\nTrue,1,a\nfalse,2,b\n,3,b\n")
+        (tmp_path / "b.csv").write_text("x,z,y\n2,1,a\n0,2,b\n")
+        X = whole(open_source(tmp_path, label="y"))[0]
+        np.testing.assert_array_equal(X, [[1, 1], [0, 2], [np.nan, 3], [2, 1], [0, 2]])
+
+    def test_labels_lose_the_spaces_around_them(self, tmp_path):
+        (tmp_path / "t.csv").write_text("x,y\n1, a\n2,a \n3,a\n4,b\n")
+        assert class_sums(tmp_path / "t.csv", label="y").classes.tolist() == ["a", "b"]
+        (tmp_path / "t.csv").write_text("x,y\n1,a\n2,  \n")
+        with pytest.raises(BlockError, match="t.csv, rows 0 to 1: row 1 has no label"):
+            class_sums(tmp_path / "t.csv", label="y")
+
+    @pytest.mark.parametrize(
+        ("labels", "expected"),
+        [
+            (("01", "ab"), ["0", "1", "a", "b"]),  # text in one file is text in all
+            (("ab", "01"), ["0", "1", "a", "b"]),
+            (("", "01"), [0, 1]),  # a file without rows
+            (("01", ["2.0"]), [0, 1, 2]),
+            ((["True", "False"], ["x"]), ["False", "True", "x"]),
+            ((["True", "False"], "01"), "booleans in .*0.csv, but numbers in .*1.csv; make all of one kind"),
+            (("01", ["True", "False"]), "booleans in .*1.csv, but numbers in .*0.csv; make all of one kind"),
+        ],
+    )
+    def test_kinds_of_labels_of_several_files(self, tmp_path, labels, expected):
+        for number, written in enumerate(labels):
+            (tmp_path / f"{number}.csv").write_text("x,y\n" + "".join(f"1,{label}\n" for label in written))
+        if isinstance(expected, str):
+            with pytest.raises(ValueError, match=expected):
+                open_source(tmp_path, label="y")
+        else:
+            assert find_classes(open_source(tmp_path, label="y")).tolist() == expected
+
+    @pytest.mark.parametrize("text", ["x,y\n1,a\n?,b\n", "x;y\n1,5;a\n2;b\n"])
+    def test_marks_that_only_preprocessing_understands_are_refused(self, tmp_path, text):
+        (tmp_path / "t.csv").write_text(text)
+        with pytest.raises(ValueError, match="t.csv has 1 columns that are not numbers: 'x'"):
+            open_source(tmp_path / "t.csv", label="y")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -102,6 +102,13 @@ class TestMemoryMaps:
         raw = np.memmap(tmp_path / "X.bin", np.float32, mode="r", shape=(10, 2), offset=16)
         np.testing.assert_array_equal(whole(open_source(raw, Y[2:], rows=3))[0], X[2:])
 
+    def test_a_copy_on_write_map_is_what_the_user_sees(self, tmp_path):
+        np.save(tmp_path / "X.npy", X)
+        changed = np.load(tmp_path / "X.npy", mmap_mode="c")
+        changed[:] = -X
+        np.testing.assert_array_equal(whole(open_source(changed, Y, rows=5))[0], -X)
+        np.testing.assert_array_equal(np.load(tmp_path / "X.npy"), X)
+
     def test_pickled_arrays_are_refused(self, tmp_path):
         np.save(tmp_path / "X.npy", np.array([object()]), allow_pickle=True)
         with pytest.raises(ValueError, match="X.npy cannot be read as an array"):
@@ -164,6 +171,60 @@ def test_columns_of_data_frames_must_agree():
         list(open_source([(first, Y), (second, Y)]).blocks())
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ((X, Y), (X, None), "there are no labels, but some in the first block; give them with all blocks or with none"),
+        ((X, None), (X, Y), "there are labels, but none in the first block"),
+        ((X, Y, W), (X, Y), "there are no weights, but some in the first block"),
+        ((X, Y), (X, Y, W), "there are weights, but none in the first block"),
+        ((X, Y), (sparse.csr_array(X), Y), "X is sparse, but that of the first block dense; make all of one form"),
+        ((sparse.csr_array(X), Y), (X, Y), "X is dense, but that of the first block sparse"),
+    ],
+)
+def test_blocks_must_be_like_the_first(first, second, message):
+    with pytest.raises(BlockError, match=f"^block 1, rows 12 to 23: {message}"):
+        list(open_source([first, second]).blocks())
+
+
+def test_labels_that_end_are_seen_where_only_labels_are_read():
+    with pytest.raises(BlockError, match="^block 1, rows 12 to 23: there are no labels, but some in the first block"):
+        find_classes(open_source([(X, Y), (X, None)]))
+
+
+def test_a_block_of_the_users_own_is_checked():
+    (block,) = open_source([Block([[1, 2], [3, 4]], ["a", "b"], [1, 2], "mine", 7)]).blocks()
+    assert (block.X.dtype, block.y.dtype.kind, block.weights.dtype) == (np.float64, "U", np.float64)
+    assert block.where == "mine, rows 7 to 8"
+    with pytest.raises(BlockError, match="^mine, rows 7 to 8: X has 2 rows but there are 1 labels"):
+        list(open_source([Block(X[:2], np.array(["a"]), None, "mine", 7)]).blocks())
+    with pytest.raises(BlockError, match="^mine, rows 7 to 18: there are no labels"):
+        find_classes(open_source([Block(X, None, None, "mine", 7)]))
+
+
+@pytest.mark.parametrize("columns", [[0, 1], [0, "q"]])
+def test_names_that_are_not_strings_are_no_names(columns):
+    pd = pytest.importorskip("pandas")
+    numbered = pd.DataFrame(X, columns=columns)
+    for source in (open_source(numbered, Y), open_source([(numbered, Y)]), open_source(numbered, Y, columns=columns)):
+        found, _, blocks = whole(source)
+        np.testing.assert_array_equal(found, X)
+        assert source.feature_names is None
+        assert blocks[0].feature_names is None
+
+
+def test_blank_labels_are_missing():
+    for kind in (str, object):
+        with pytest.raises(BlockError, match="block 0, rows 0 to 11: row 4 has no label"):
+            list(open_source(X, np.array(["a"] * 4 + ["  "] + ["b"] * 7, dtype=kind)).blocks())
+
+
+def test_labels_of_a_strange_kind_are_named():
+    for label, said in ((b"a", "bytes"), (frozenset(), "frozenset")):
+        with pytest.raises(BlockError, match=f"labels are strings, whole numbers or booleans; got {said}"):
+            list(open_source(X, np.array([label] * 12, dtype=object)).blocks())
+
+
 class TestChecks:
     def block(self, X, y=None, names=None):
         return Block(X, y, None, "block 4", 100, names)
@@ -202,6 +263,8 @@ class TestChecks:
         (lambda: open_source(frame(), label="lable"), "no column 'lable'; is 'label' meant"),
         (lambda: open_source(frame(), Y, columns=["z"]), "no column 'z'"),
         (lambda: open_source(frame(), Y, label="label"), "give y or label, not both"),
+        (lambda: open_source(frame(), label="label", columns=["p", "label"]), "columns must not hold the label"),
+        (lambda: open_source(frame(), label="label", weights="label"), "label and weights are both 'label'"),
     ],
 )
 def test_bad_arguments(call, message):

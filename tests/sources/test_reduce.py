@@ -138,6 +138,13 @@ def test_a_source_without_rows():
     assert reduce_blocks(open_source([(np.empty((0, 2)), np.empty(0, int)), *blocks(1, features=2)]), len) == 20
 
 
+def test_an_iterator_that_was_used_up():
+    iterator = iter(blocks(2))
+    assert reduce_blocks(open_source(iterator), len) == 40
+    with pytest.raises(ValueError, match="no rows; an iterator that was read before has none left: give a function"):
+        reduce_blocks(open_source(iterator), len)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [({"threads": 0}, "threads must be at least 1"), ({"engine": "spark"}, "engine must be")],
@@ -162,9 +169,17 @@ class TestFindClasses:
         with pytest.raises(ValueError, match="can be read only once: name all classes with classes="):
             find_classes(open_source(iter(blocks(1))))
 
-    def test_kinds_must_agree(self):
-        data = [(np.zeros((1, 1)), ["a"]), (np.zeros((1, 1)), [1])]
-        with pytest.raises(ValueError, match="some labels are strings and some are not, such as 'a' and 1"):
+    @pytest.mark.parametrize(
+        ("labels", "message"),
+        [
+            ((["a"], [1]), "strings, such as 'a', in block 0, rows 0 to 0, but numbers, such as 1, in block 1"),
+            (([True], [2]), "booleans, such as True, in block 0, rows 0 to 0, but numbers, such as 2, in block 1"),
+            (([0], [False]), "numbers, such as 0, in block 0, rows 0 to 0, but booleans, such as False, in block 1"),
+        ],
+    )
+    def test_kinds_must_agree(self, labels, message):
+        data = [(np.zeros((1, 1)), y) for y in labels]
+        with pytest.raises(ValueError, match=f"the labels are {message}.*; make all of one kind"):
             find_classes(open_source(data))
 
     def test_a_column_of_names_is_no_label(self, monkeypatch):

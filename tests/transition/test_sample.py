@@ -147,9 +147,29 @@ def test_bad_arguments(arguments, message):
         sample_rows((X, Y), **arguments)
 
 
-def test_labels_of_two_kinds():
-    with pytest.raises(ValueError, match="some labels are strings and some are not"):
-        sample_rows([(X[:2], ["a", "b"]), (X[:2], [1, 2])], 4)
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ((["a", "b"], [1, 2]), "strings, such as .*, in block 0, rows 0 to 1, but numbers, such as .*, in block 1"),
+        (([True, False], [1, 2]), "booleans, such as .*, in block 0, rows 0 to 1, but numbers, such as .*, in block 1"),
+    ],
+)
+def test_labels_of_two_kinds(labels, message):
+    with pytest.raises(ValueError, match=f"the labels are {message}.*; make all of one kind"):
+        sample_rows([(X[:2], y) for y in labels], 4)
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ((X, None), "there are no labels, but some in the first block"),
+        ((X, Y, W), "there are weights, but none in the first block"),
+        ((sparse.csr_array(X), Y), "X is sparse, but that of the first block dense"),
+    ],
+)
+def test_blocks_that_are_not_alike(second, message):
+    with pytest.raises(BlockError, match=f"^block 1, rows 1000 to 1999: {message}"):
+        sample_rows([(X, Y), second], 50)
 
 
 def test_keys_are_not_the_numbers_that_the_data_were_made_of():

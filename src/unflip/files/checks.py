@@ -135,6 +135,8 @@ def check_classifier(model: Any) -> None:
         found = (sums.counts.shape, sums.mean.shape, sums.centred_sums.shape, sums.scatter.shape)
         if found != ((c,), (d,), (c, d), (d, d)):
             raise ValueError(f"the sums have shapes {found}, not those of {c} classes and {d} features")
+        if not (_is(sums.rounding, Real) and 0 < sums.rounding < 1):
+            raise ValueError(f"the rounding of the sums must be a number between 0 and 1; got {sums.rounding!r}")
     if network:
         _check_network(model, d)
     sample = np.zeros((1, *shape), dtype=np.uint8 if state.get("bytes_") else np.float32 if network else np.float64)

@@ -64,7 +64,7 @@ def as_numbers(column: Any, name: str) -> FloatArray:
     """Return a column as float64 with NaN where it is missing, or name the first value that is no number."""
     import pandas as pd
 
-    types = pd.api.types
+    types, rows = pd.api.types, column.index  # which says how the table counts
     if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
         raise ValueError(f"column {name!r} must hold numbers, but holds dates ({column.dtype}); give what training had")
     if not (types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype)):
@@ -76,14 +76,16 @@ def as_numbers(column: Any, name: str) -> FloatArray:
             row = words[0] if words else wrong[0]
             value = column.iloc[row]
             raise ValueError(
-                f"column {name!r} must hold numbers, but row {row} has {value!r} ({len(words or wrong)} such values); "
+                f"column {name!r} must hold numbers, but row {rows[row]} has {value!r} "
+                f"({len(words or wrong)} such values); "
                 + ("write numbers" if words else f"write {plain_number(str(value))}")
                 + ", or leave the cell empty where one is missing"
             )
         column = numbers
     values: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isinf(values).any():
-        raise ValueError(f"column {name!r} is infinite in row {np.isinf(values).argmax()}; leave such cells empty")
+        row = rows[np.isinf(values).argmax()]
+        raise ValueError(f"column {name!r} is infinite in row {row}; leave such cells empty")
     return values
 
 

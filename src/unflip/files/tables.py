@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unflip._validation import FloatArray, check_same_length
 from unflip.files.frames import no_such, read_csv, read_parquet
+from unflip.files.images import SUFFIXES as IMAGES
 from unflip.files.images import read_images
 from unflip.files.labels import check_label_column, check_weights
 
@@ -82,6 +83,11 @@ def read_table(
         raise FileNotFoundError(f"{source} does not exist")
     suffix = Path(source.name.lower().removesuffix(".gz")).suffix
     if source.is_dir():
+        if tables := _tables_in(source):
+            raise ValueError(
+                f"{source} is a folder of tables, such as {tables[0].name}: name one of them. A linear model can be "
+                "fitted to all of them with --out-of-core, or by fit_out_of_core in Python"
+            )
         _refuse(source, "a folder of images", weights=weights, drop=drop, label=label)
         X, y, names = read_images(source, image_size)
         return _table(X, y if label is not False else None, None, names, "folder", str(source))
@@ -99,6 +105,15 @@ def read_table(
             f"{source} has none of the suffixes .csv, .tsv, .csv.gz, .tsv.gz, .parquet and .npz, and is not a folder"
         )
     return _of_frame(frame, label or None, weights, drop, source)
+
+
+def _tables_in(folder: Path) -> list[Path]:
+    """Tables in a folder that has no images."""
+    files = sorted(path for path in folder.rglob("*") if path.name[0] not in "._")
+    if any(path.suffix.lower() in IMAGES for path in files):
+        return []
+    suffixes = (*COMMA, *TAB, *PARQUET)
+    return [path for path in files if path.name.lower().removesuffix(".gz").endswith(suffixes) and path.is_file()]
 
 
 def _of_frame(frame: Any, label: str | None, weights: str | None, drop: Sequence[str], source: Path) -> Table:

@@ -32,9 +32,9 @@ def solve_ridge(
     W = np.zeros_like(B)
     if varies.any():
         inner = A if varies.all() else A[np.ix_(varies, varies)]
-        W[varies], dependent = _solve(inner, B[varies], alpha)
+        W[varies], dependent = _solve(inner, B[varies], alpha, sums.rounding)
         if warn and dependent is not None:
-            _warn_of(dependent, _names(sums)[varies], alpha)
+            _warn_of(dependent, _names(sums)[varies], alpha, max(1e-6, 100 * sums.rounding))
     return W, _intercept(sums, labels, W, fit_intercept)
 
 
@@ -59,23 +59,31 @@ def solve_ridge_path(
             yield solve_ridge(sums, labels, alpha, fit_intercept, warn=False)
 
 
-def _solve(A: FloatArray, B: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray | None]:
+def _solve(A: FloatArray, B: FloatArray, alpha: float, rounding: float) -> tuple[FloatArray, FloatArray | None]:
     """Solve (A + alpha I) W = B; return W and, where the matrix is singular up to rounding, its null space."""
     scale = np.sqrt(np.diag(A) + alpha)
     # With a unit diagonal a pivot is the share of a feature that those before it leave unexplained.
     scaled = A / scale / scale[:, np.newaxis]
     np.fill_diagonal(scaled, 1.0)
     B = B / scale[:, np.newaxis]
-    rounding = 10 * len(A) * EPSILON
-    if _smallest_pivot(scaled) > rounding:
+    # Measured: rounding moved eigenvalues that are zero by up to 4e-6 where float32 was summed up, not half of it.
+    nothing = max(10 * len(A) * EPSILON, rounding)
+    smallest = _smallest_pivot(scaled)
+    if smallest > nothing and rounding > EPSILON:
+        # A pivot may be large all the same, 1,000 times the eigenvalue where the last feature is a category of 0.1 %.
+        # This is the share of a feature that all others leave unexplained, over d: no larger than the eigenvalue.
+        smallest = float(1 / (len(A) * np.linalg.inv(scaled).diagonal().max()))
+    if smallest > nothing:
         return np.linalg.solve(scaled, B) / scale[:, np.newaxis], None
     v, V = np.linalg.eigh(scaled)
-    lost = v <= rounding
+    lost = v <= nothing
     N, V, v = V[:, lost], V[:, ~lost], v[~lost]
     U = V @ (V.T @ B / v[:, np.newaxis])
+    if not lost.any():
+        return U / scale[:, np.newaxis], None
     # N z changes no score. The z for which W = (U - N z) / scale is shortest is the limit of a small alpha.
     z = np.linalg.lstsq(N / scale[:, np.newaxis], U / scale[:, np.newaxis], rcond=None)[0]
-    return (U - N @ z) / scale[:, np.newaxis], N if N.size else None
+    return (U - N @ z) / scale[:, np.newaxis], N
 
 
 def _smallest_pivot(A: FloatArray) -> float:
@@ -111,18 +119,18 @@ def _names(sums: ClassSums) -> np.ndarray:
     return np.array([repr(str(name)) for name in sums.feature_names], dtype=object)
 
 
-def _warn_of(null_space: FloatArray, names: np.ndarray, alpha: float) -> None:
+def _warn_of(null_space: FloatArray, names: np.ndarray, alpha: float, share_of_none: float) -> None:
     """Say which features depend on which: N' x = 0 for the k columns of N is k features given by the others."""
     d, k = null_space.shape
     # The features of the largest share in N are solved for; of two that are alike the later one.
     order = np.arange(d)[::-1]
-    share = null_space[order] * (1 + 1e-6 * order[:, np.newaxis] / d)
+    share = null_space[order] * (1 + share_of_none * order[:, np.newaxis] / d)
     R, pivots = linalg.qr(share.T, mode="r", pivoting=True)
     weights = np.abs(linalg.solve_triangular(R[:, :k], R[:, k:]))
     found = order[pivots]
     said = []
     for i in np.argsort(found[:k])[:NAMED]:
-        others = np.sort(found[k:][weights[i] > 1e-6])
+        others = np.sort(found[k:][weights[i] > share_of_none])
         more = f" and {len(others) - NAMED} others" if len(others) > NAMED else ""
         said.append(f"{names[found[i]]} depends on {', '.join(names[others[:NAMED]])}{more}")
     warnings.warn(

@@ -1,4 +1,4 @@
-"""Tables that need not fit into memory, or onto one machine, to the classifier that :func:`fit_table` would give."""
+"""Tables that need not fit into memory, or onto a machine, to a classifier of the kind that :func:`fit_table` gives."""
 
 import os
 import warnings
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip._estimator import resolve_transition
-from unflip._validation import FloatArray, check_transition
+from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.core import ClassSums, clean_prior
 from unflip.files import Preprocessor, Table
 from unflip.linear import MCLDCEClassifierCV
@@ -50,9 +50,10 @@ def fit_out_of_core(
     """Fit MC-LDCE with a linear model to a table of any size, in two passes over its files.
 
     The first pass draws rows uniformly and counts the labels; medians, means, deviations, categories, which columns
-    are of no use, and T are learnt from the rows drawn. The second pass sums up all other rows, each fold by itself
-    (:class:`unflip.core.ClassSums`), and the classifier is solved from these sums: its penalty, its coefficients and
-    the baseline's are those of all rows.
+    are of no use, and T are learnt from the rows drawn. The second pass sums up all rows but those held out, each fold
+    by itself (:class:`unflip.core.ClassSums`), and the classifier and the baseline are solved from these sums. With the
+    same preprocessing, T and penalty the coefficients are those of a fit to these rows in memory, up to rounding; but
+    the penalty is chosen by cross-validation over other folds than those of :func:`fit_table`: it may be another.
 
     Parameters
     ----------
@@ -112,6 +113,9 @@ def fit_out_of_core(
         classes = find_classes(drawn, label, str(path), transition is not None)
         T = _given(transition, classes)
         split = split_rows(drawn, holdout if test is None else 0.0, sample_size)
+        if split.weights is not None:
+            parts = {"held out": split.held} | ({} if T is not None else {"drawn to estimate T": split.sample})
+            _check_weights(drawn.weighs, split.weights, parts, f"the weights {weights!r} of {path}")
         unused = unused_columns(split.rows)
         sample, y, w = split.taken(split.sample, unused)
         preprocessor = Preprocessor().fit(sample)
@@ -213,6 +217,17 @@ def _check_options(sample_size: int, holdout: float, random_state: Any) -> None:
         raise ValueError(f"holdout is the share of the rows that are held out, between 0 and 1; got {holdout}")
     if not isinstance(random_state, int | np.integer) or random_state < 0:
         raise ValueError(f"random_state must be a whole number >= 0, the seed of every file; got {random_state!r}")
+
+
+def _check_weights(any_counts: bool, weights: FloatArray, parts: dict[str, IntArray], said: str) -> None:
+    if not any_counts:
+        raise ValueError(f"{said} is zero in every row; at least one sample must count")
+    for called, rows in parts.items():
+        if len(rows) and not weights[rows].any():
+            raise ValueError(
+                f"{said} is zero in each of the {len(rows):,} rows {called}; at least one sample must count: "
+                "draw more, or leave out rows of weight zero"
+            )
 
 
 def _scheduler(address: str | None) -> Any:

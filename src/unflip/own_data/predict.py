@@ -151,11 +151,11 @@ def _needed(model: Any) -> list[str]:
 
 def _predict_block(model: Any, block: Block) -> tuple[NDArray[Any], FloatArray]:
     try:
-        proba = model.predict_proba(block.X.frame.reset_index(drop=True))
+        proba = model.predict_proba(block.X.numbered())
     except ValueError as error:
         if block.start == 0 and block.X.files[0] == 0:
             raise
-        block.refuse(f"{error} (a row is counted from the first of these rows)")
+        block.refuse(str(error))
     return model.classes_[proba.argmax(axis=1)], proba
 
 

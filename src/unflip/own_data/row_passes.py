@@ -14,10 +14,8 @@ from unflip.files import Preprocessor
 from unflip.sources import Block, reduce_blocks
 from unflip.sources.classes import MOST
 from unflip.sources.frames import FrameRows, FrameSource, join_rows
-from unflip.transition.sample import Piece, Smallest, key_limit
+from unflip.transition.sample import STREAMS, Piece, Smallest, key_limit
 
-# Without it seed 0 would be default_rng(0), of which somebody may have made the data: keys and labels would be one.
-STREAMS = int.from_bytes(b"unflip")
 DRAW, FOLD = 0, 1
 PIECES = 32  # data frames of a few rows each that wait to be joined
 
@@ -51,6 +49,7 @@ class DrawRows:
             found.sorted_out() if found.n_kept > self.size else found,
             Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True))),
             {(name, kind): block.where for name, kind in rows.kinds.items() if kind != "empty"},
+            block.weights is None or bool(block.weights.any()),
         ).joined()
 
 
@@ -66,11 +65,14 @@ class Drawn:
         How many rows have each label, of all rows.
     kinds : dict of (column, kind) to str
         Where a column of a text file was first taken for which kind.
+    weighs : bool
+        Whether any row has a weight above zero.
     """
 
     smallest: Smallest
     labels: Counter[Any]
     kinds: Mapping[tuple[str, str], str]
+    weighs: bool
 
     def __add__(self, other: "Drawn") -> "Drawn":
         labels = self.labels + other.labels
@@ -79,7 +81,8 @@ class Drawn:
                 f"there are more than {MOST:,} different labels, such as {list(labels)[:3]}: they look like numbers or "
                 "names, not classes"
             )
-        return Drawn(self.smallest + other.smallest, labels, {**other.kinds, **self.kinds}).joined()
+        kinds = {**other.kinds, **self.kinds}
+        return Drawn(self.smallest + other.smallest, labels, kinds, self.weighs or other.weighs).joined()
 
     def joined(self) -> "Drawn":
         """The same in fewer data frames: of many blocks only a few rows are drawn, or none."""
@@ -137,9 +140,9 @@ class SumFolds:
         rows: FrameRows = block.X
         codes = block.codes(self.classes)
         try:
-            X = self.preprocessor.transform(rows.frame)
+            X = self.preprocessor.transform(rows.numbered())
         except ValueError as error:
-            block.refuse(f"{error} (a row is counted from the first of these rows)")
+            block.refuse(str(error))
         fold = (self.n_folds * row_numbers(self.seed, FOLD, rows)).astype(np.intp)
         held = row_numbers(self.seed, DRAW, rows) < self.limit
         for file, row in self.kept:

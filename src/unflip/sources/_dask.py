@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from dask import compute, delayed
 
-from unflip.files.frames import no_such
 from unflip.sources.arrays import ArrayPart
 from unflip.sources.block import Block
+from unflip.sources.columns import check_columns, check_roles, string_names
 from unflip.sources.reduce import FAN_IN, add_values, fold_part
 from unflip.sources.source import Source
 
@@ -34,7 +34,7 @@ class DaskPart:
         name = f"partition {self.number}"
         names = None
         if self.columns is not None:
-            names = self.columns.features or None
+            names = string_names(self.columns.features)
             y = X[self.columns.label] if self.columns.label is not None else y
             weights = X[self.columns.weights] if self.columns.weights is not None else weights
             X = X[list(self.columns.features)] if self.columns.features else None
@@ -66,7 +66,7 @@ class DaskSource(Source):
 
     def __init__(self, X: Any, y: Any, weights: Any, rows: int, columns: FrameColumns | None = None) -> None:
         self.X, self.y, self.weights, self.rows, self.columns = X, y, weights, rows, columns
-        self.feature_names = None if columns is None or not columns.features else tuple(map(str, columns.features))
+        self.feature_names = None if columns is None else string_names(columns.features)
         self.has_labels = y is not None or (columns is not None and columns.label is not None)
         lengths = _lengths(y if X is None else X)
         self.n_rows = None if lengths is None else sum(lengths)
@@ -108,7 +108,8 @@ def dask_source(
         raise ValueError(f"X must be a Dask collection where y or weights are; got {type(X).__name__}")
     if X.ndim != 2:
         raise ValueError(f"X must be a matrix of shape (n_samples, n_features); got shape {X.shape}")
-    X = X[:, list(columns)] if columns is not None else X
+    columns = check_columns(X, columns)
+    X = X[:, columns] if columns is not None else X
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     return DaskSource(X, _cut_alike(y, X, "y"), _cut_alike(weights, X, "weights"), rows)
 
@@ -142,11 +143,16 @@ def _without_data(part: DaskPart) -> DaskPart:
 def _of_frame(X: Any, y: Any, label: str | None, weights: Any, columns: Sequence[Any] | None, rows: int) -> DaskSource:
     names = list(X.columns)
     weight_column = weights if isinstance(weights, str) else None
-    for name in (label, weight_column, *(columns or ())):
-        if name is not None and name not in names:
-            no_such(str(name), map(str, names), "the dataframe has no column")
+    check_roles(names, label, weight_column, columns, "the dataframe")
     if y is not None and label is not None:
         raise ValueError("give y or label, not both")
+    weights = None if weight_column is not None else weights
+    for said, values, word in (("y", y, "label"), ("weights", weights, "weights")):
+        if values is not None and not hasattr(values, "to_delayed"):
+            raise ValueError(
+                f"{said} of a Dask dataframe must be a Dask series or array in the same partitions; got "
+                f"{type(values).__name__}. Or make it a column, and name that with {word}="
+            )
     taken = (label, weight_column)
     features = tuple(name for name in names if name not in taken) if columns is None else tuple(columns)
     other = [name for name in features if getattr(X.dtypes[name], "kind", "O") not in "biuf"]
@@ -156,7 +162,6 @@ def _of_frame(X: Any, y: Any, label: str | None, weights: Any, columns: Sequence
             "features with columns=[...], or turn these into numbers first"
         )
     X = X[[*features, *(name for name in taken if name is not None)]]  # Dask reads only these of its files
-    weights = None if weight_column is not None else weights
     return DaskSource(X, y, weights, rows, FrameColumns(features, label, weight_column))
 
 
@@ -168,11 +173,16 @@ def _cut_alike(values: Any, X: Any, said: str) -> Any:
         return values  # a series: its partitions must be those of X
     if any(np.isnan(X.chunks[0])):
         return values if hasattr(values, "chunks") else _refuse_unknown(said)
-    if len(values) != X.shape[0] and not np.isnan(len(values)):
-        raise ValueError(f"X has {X.shape[0]} rows but {said} has {len(values)}; give one for each row")
     if not hasattr(values, "chunks"):
-        return array.from_array(np.asarray(values), chunks=(X.chunks[0],))
-    return values if values.chunks[0] == X.chunks[0] else values.rechunk((X.chunks[0],))
+        values = np.asarray(values)
+    n = values.shape[0] if values.ndim else 0
+    if np.isnan(n):  # not len(), which raises; the number of chunks is compared in parts(), their lengths when read
+        return values
+    if n != X.shape[0]:
+        raise ValueError(f"X has {X.shape[0]} rows but {said} has {n}; give one for each row")
+    if not hasattr(values, "chunks"):
+        return array.from_array(values, chunks=(X.chunks[0], *values.shape[1:]))
+    return values if values.chunks[0] == X.chunks[0] else values.rechunk({0: X.chunks[0]})
 
 
 def _refuse_unknown(said: str) -> Any:

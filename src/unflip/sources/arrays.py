@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unflip.sources.block import Block, make_block
+from unflip.sources.columns import string_names
 from unflip.sources.source import Source
 
 
@@ -37,6 +38,10 @@ class ArrayPart:
 class ArraySource(Source):
     """Arrays in memory, or memory maps, which each part opens by itself and closes again.
 
+    A map in Fortran order, or a view of a map, stays mapped as it is: its rows are no run of bytes in the file, and the
+    pages that are touched count as memory in use, up to the size of the file. So does a copy-on-write map (mode "c"),
+    whose changes are in memory alone.
+
     Parameters
     ----------
     X : array, sparse matrix, data frame or memmap of shape (n_samples, n_features)
@@ -51,7 +56,7 @@ class ArraySource(Source):
         self.X, self.y, self.weights, self.rows, self.columns = X, y, weights, rows, columns
         self.has_labels = y is not None
         if hasattr(X, "iloc"):
-            self.feature_names = tuple(map(str, X.columns if columns is None else columns))
+            self.feature_names = string_names(X.columns if columns is None else columns)
         self.n_rows = _length(y) if X is None else _length(X)
         for said, values in (("labels", y), ("weights", weights)):
             if values is not None and _length(values) != self.n_rows:
@@ -95,8 +100,9 @@ def _portion(values: Any, start: int, stop: int) -> Any:
 
 
 def _is_whole_map(values: np.memmap) -> bool:
-    """Whether this is the file's rows in order, not a view whose place in the file is unknown."""
-    return isinstance(values.base, mmap.mmap) and values.flags.c_contiguous and values.filename is not None
+    """Whether this is the file's rows in order, not a view whose place in the file is unknown, nor a changed copy."""
+    in_file = isinstance(values.base, mmap.mmap) and values.filename is not None and values.mode != "c"
+    return bool(in_file and values.flags.c_contiguous)
 
 
 def _opened(values: Any) -> Any:

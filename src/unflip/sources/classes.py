@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip.sources.block import Block
+from unflip.sources.labels import check_same_kind
 from unflip.sources.reduce import Engine, reduce_blocks
 from unflip.sources.source import Source
 
@@ -15,23 +16,20 @@ MOST = 100_000  # beyond it the column names rows, not classes, and the set woul
 
 @dataclass(frozen=True, eq=False)
 class LabelSet:
-    """Different labels, sorted; sets add to their union."""
+    """Different labels, sorted, and one of the blocks that they are of; sets add to their union."""
 
     labels: NDArray[Any]
+    where: str
 
     def __add__(self, other: "LabelSet") -> "LabelSet":
-        if (self.labels.dtype.kind == "U") != (other.labels.dtype.kind == "U"):
-            raise ValueError(
-                f"some labels are strings and some are not, such as {self.labels[0].item()!r} and "
-                f"{other.labels[0].item()!r}; make all of one kind"
-            )
+        check_same_kind(self.labels, self.where, other.labels, other.where)
         union = np.union1d(self.labels, other.labels)
         if len(union) > MOST:
             raise ValueError(
                 f"there are more than {MOST:,} different labels, such as {union[:3].tolist()}: they look like numbers "
                 "or names, not classes"
             )
-        return LabelSet(union)
+        return LabelSet(union, self.where)
 
 
 def find_classes(source: Source, *, threads: int | None = None, engine: Engine | None = None) -> NDArray[Any]:
@@ -66,4 +64,4 @@ def check_has_labels(source: Source) -> None:
 def _label_set(block: Block) -> LabelSet:
     if block.y is None:
         block.refuse("there are no labels; give y, or name the label's column with label=")
-    return LabelSet(np.unique(block.y))
+    return LabelSet(np.unique(block.y), block.where)

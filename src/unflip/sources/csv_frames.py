@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unflip.files.frames import CHECKED, CSVFormat, _pandas, find_format, readable
+from unflip.files.tables import TAB
 
-TABS = (".tsv", ".tab")
 Kinds = dict[str, str]  # of columns: "empty", "int", "float", "bool" or "text"
 
 
@@ -69,7 +69,7 @@ def open_csv(path: str) -> CSVFile:
     """Find separator and columns of a file, and refuse one whose rows are longer than its header."""
     pd = _pandas("CSV")
     with readable(path):
-        separator = "\t" if path.lower().removesuffix(".gz").endswith(TABS) else ","
+        separator = "\t" if path.lower().removesuffix(".gz").endswith(TAB) else ","
         # Here and not where the rows are read: that is done in threads, which have the filters of warnings in common.
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # more cells in a row than names

@@ -5,12 +5,12 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
+from unflip.files.frames import SEPARATORS, _is_number
+from unflip.files.tables import TAB
 from unflip.sources.block import Block
 from unflip.sources.source import Source
 from unflip.sources.tables import Columns, batch_block, choose_columns, pyarrow
 
-SEPARATORS = ";\t|"  # of a .csv whose first line has no comma
-TABS = (".tsv", ".tab")
 BYTES = 2**22  # that pyarrow parses at a time
 
 
@@ -20,12 +20,13 @@ class CSVPart:
 
     path: str
     columns: Columns
+    booleans: frozenset[str]  # features that are True and False in this file
     label_type: str
     rows: int
 
     def blocks(self) -> Iterator[Block]:
         start = 0
-        types = dict.fromkeys(self.columns.features, "float64")
+        types = {name: "bool" if name in self.booleans else "float64" for name in self.columns.features}
         types |= {self.columns.label: self.label_type} if self.columns.label else {}
         types |= {self.columns.weights: "float64"} if self.columns.weights else {}
         try:
@@ -47,7 +48,8 @@ class CSVSource(Source):
     paths : sequence of str
         In UTF-8, compressed if it ends in ``.gz``.
     label, weights, columns, rows
-        As in :class:`ParquetSource`. Whether the labels are numbers or strings is seen in the first megabytes.
+        As in :class:`ParquetSource`. Whether the labels are numbers, booleans or strings is seen in the first megabytes
+        of each file; if they are strings in one they are in all.
     """
 
     def __init__(
@@ -55,17 +57,22 @@ class CSVSource(Source):
     ) -> None:
         self.paths, self.rows = paths, rows
         self.has_labels = label is not None
+        schemas = []
         for path in paths:
-            schema = _schema(path)
-            if path == paths[0]:
-                self.columns = choose_columns(schema, path, label, weights, columns)
-                self.label_type = "null" if label is None else _label_type(schema.field(label).type)
+            schemas.append(_schema(path))
+            if len(schemas) == 1:
+                self.columns = choose_columns(schemas[0], path, label, weights, columns)
             else:
-                choose_columns(schema, path, label, weights, self.columns.features)
+                choose_columns(schemas[-1], path, label, weights, self.columns.features)
+        self.booleans = [_booleans(schema, self.columns.features) for schema in schemas]
+        self.label_type = "null" if label is None else _label_type(paths, [schema.field(label) for schema in schemas])
         self.feature_names = self.columns.features
 
     def parts(self) -> list[CSVPart]:
-        return [CSVPart(path, self.columns, self.label_type, self.rows) for path in self.paths]
+        return [
+            CSVPart(path, self.columns, booleans, self.label_type, self.rows)
+            for path, booleans in zip(self.paths, self.booleans, strict=True)
+        ]
 
     def only_labels(self) -> "CSVSource":
         labels = copy(self)
@@ -86,9 +93,27 @@ def _schema(path: str) -> Any:
     return schema
 
 
-def _label_type(kind: Any) -> str:
+def _booleans(schema: Any, features: Sequence[str]) -> frozenset[str]:
+    is_boolean = pyarrow("CSV").types.is_boolean
+    return frozenset(name for name in features if is_boolean(schema.field(name).type))
+
+
+def _label_type(paths: Sequence[str], fields: Sequence[Any]) -> str:
+    """Return one type for the labels of all files; where a file has none, the others decide."""
     types = pyarrow("CSV").types
-    return str(kind) if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) else "string"
+    known = ((types.is_integer, "int64"), (types.is_floating, "double"), (types.is_boolean, "bool"))
+    seen: dict[str, str] = {}  # the first file of each type
+    for path, field in zip(paths, fields, strict=True):
+        if not types.is_null(field.type):
+            seen.setdefault(next((name for test, name in known if test(field.type)), "string"), path)
+    if not seen or "string" in seen:
+        return "string"
+    numbers = [name for name in ("double", "int64") if name in seen]
+    if numbers and "bool" in seen:  # pyarrow would take 0 and 1 for booleans too
+        raise ValueError(
+            f"the labels are booleans in {seen['bool']}, but numbers in {seen[numbers[0]]}; make all of one kind"
+        )
+    return numbers[0] if numbers else "bool"
 
 
 def _open(path: str, include: list[str] | None = None, types: dict[str, str] | None = None) -> Any:
@@ -104,16 +129,8 @@ def _open(path: str, include: list[str] | None = None, types: dict[str, str] | N
 
 
 def _separator(path: str) -> str:
-    if path.lower().removesuffix(".gz").endswith(TABS):
+    if path.lower().removesuffix(".gz").endswith(TAB):
         return "\t"
     with pyarrow("CSV").input_stream(path) as stream:
         header = stream.read(2**16).split(b"\n")[0].decode("utf-8", "replace")
     return "," if "," in header else next((mark for mark in SEPARATORS if mark in header), ",")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text.lower() not in ("nan", "inf", "infinity")

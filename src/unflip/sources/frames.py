@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from unflip._validation import IntArray
+from unflip._validation import FloatArray, IntArray
 from unflip.files.frames import _pandas, no_such
 from unflip.files.labels import stripped_labels
-from unflip.sources.block import Block, make_block
+from unflip.sources.block import Block, BlockError, make_block
 from unflip.sources.csv_frames import CSVFile, open_csv
 from unflip.sources.open import PARQUET, ROWS, TEXT, _paths
 from unflip.sources.parquet_frames import ParquetFile, open_parquet
@@ -42,6 +42,12 @@ class FrameRows:
 
     def __getitem__(self, chosen: Any) -> "FrameRows":
         return FrameRows(self.frame.iloc[chosen], self.files[chosen], self.rows[chosen])
+
+    def numbered(self) -> Any:
+        """The data frame with the rows' numbers in their file as its index, so that an error names them so."""
+        frame = self.frame.copy(deep=False)
+        frame.index = _pandas("tables").Index(self.rows)
+        return frame
 
 
 def join_rows(pieces: Sequence[FrameRows]) -> FrameRows:
@@ -76,12 +82,28 @@ class FramePart:
             n = len(frame)
             said = f"the label {self.label!r} of {name}"
             y = stripped_labels(frame[self.label], said, start) if self.label else None
-            weights = None if self.weights is None else frame[self.weights]
+            weights = None if self.weights is None else self._weights_of(frame[self.weights], name, start)
             checked = make_block(None, range(n) if y is None else y, weights, name, start)
             chosen = frame if self.features is None else frame[list(self.features)]
             rows = FrameRows(chosen, np.full(n, self.number), np.arange(start, start + n), kinds)
             yield replace(checked, X=rows, y=None if y is None else checked.y)
             start += n
+
+    def _weights_of(self, column: Any, name: str, start: int) -> FloatArray:
+        """The weights as numbers; of text and dates the first is named, with its block."""
+        plain = isinstance(column.dtype, np.dtype)
+        values = column.to_numpy() if plain else column.astype(object).to_numpy(na_value=np.nan)
+        try:
+            if values.dtype.kind not in "biufO":
+                raise ValueError
+            return values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            read = _pandas("tables").to_numeric(column.astype(object), errors="coerce")
+            row = int((read.isna() & column.notna()).to_numpy().argmax())
+            raise BlockError(
+                f"{name}, rows {start} to {start + len(values) - 1}: the weights {self.weights!r} must be one number "
+                f"per row, but row {start + row} has {str(values[row])!r}; name another column"
+            ) from error
 
 
 class FrameSource(Source):

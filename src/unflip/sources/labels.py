@@ -1,9 +1,14 @@
 """The labels of one block: strings, whole numbers or booleans, none missing."""
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from unflip.files.labels import _missing, _plain
+
+KINDS = {"U": "strings", "b": "booleans"}  # by NumPy's letter; all others are numbers
 
 
 def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
@@ -20,7 +25,9 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise ValueError(f"one label for each row is needed; got shape {labels.shape}")
-    missing = np.flatnonzero(_missing(labels))
+    # The rows of a block are many: strings of NumPy's are looked at all at once.
+    blank = (labels == "") | np.char.isspace(labels) if labels.dtype.kind == "U" else _missing(labels)
+    missing = np.flatnonzero(blank)
     if len(missing):
         raise ValueError(
             f"row {start + missing[0]} has no label ({len(missing)} missing in this block); "
@@ -41,33 +48,37 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
     return labels
 
 
-def _plain(values: Any) -> NDArray[Any]:
-    if hasattr(values, "to_numpy"):
-        # pandas' own kinds, such as str, category and Int64, become NumPy's
-        values = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.astype(object).to_numpy()
-    found: NDArray[Any] = np.asarray(values)
-    return np.char.decode(found, "utf-8") if found.dtype.kind == "S" else found
+def check_same_kind(labels: NDArray[Any], where: str, others: NDArray[Any], there: str) -> None:
+    """Refuse strings, numbers and booleans beside one another: NumPy would make 1 of True, and "1" of 1.
+
+    Parameters
+    ----------
+    labels, others : ndarray
+        Of :func:`as_labels`.
+    where, there : str
+        The blocks that they are of, for errors.
+    """
+    kind, other = (KINDS.get(array.dtype.kind, "numbers") for array in (labels, others))
+    if kind != other:
+        raise ValueError(
+            f"the labels are {kind}{_such_as(labels)} in {where}, but {other}{_such_as(others)} in {there}; "
+            "make all of one kind"
+        )
 
 
-def _missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    if labels.dtype.kind == "f":
-        return np.isnan(labels)
-    if labels.dtype.kind == "U":
-        return labels == ""
-    if labels.dtype.kind == "O":
-        # NaN is not equal to itself, and pandas.NA has no truth value
-        blank = [x is None or (not x if isinstance(x, str) else (x == x) is not True) for x in labels.tolist()]
-        return np.array(blank, dtype=bool)
-    return np.zeros(len(labels), dtype=bool)
+def _such_as(labels: NDArray[Any]) -> str:
+    return f", such as {labels[0].item()!r}," if len(labels) else ""
 
 
 def _of_objects(labels: NDArray[Any]) -> NDArray[Any]:
     kinds = {type(label) for label in labels.tolist()}
+    said = ", ".join(sorted(kind.__name__ for kind in kinds))
     if all(issubclass(kind, str) for kind in kinds):
         return labels.astype(str)
     if kinds <= {bool, np.bool_}:
         return labels.astype(bool)
     if kinds & {bool, np.bool_} or any(issubclass(kind, str) for kind in kinds):
-        said = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ValueError(f"labels must be of one kind, all numbers or all strings; got {said}")
+    if not all(issubclass(kind, Number) for kind in kinds):
+        raise ValueError(f"labels are strings, whole numbers or booleans; got {said}, of which make strings")
     return labels.astype(np.float64)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from unflip.files.frames import no_such
 from unflip.sources.arrays import ArraySource
 from unflip.sources.block import as_matrix
+from unflip.sources.columns import check_columns, check_roles
 from unflip.sources.delimited import CSVSource
 from unflip.sources.iterables import IterableSource
 from unflip.sources.parquet import ParquetSource
@@ -67,6 +67,7 @@ def open_source(
         return source
     if isinstance(source, tuple) and len(source) in (2, 3) and getattr(source[0], "ndim", 0) == 2 and y is None:
         source, y, weights = (*source, weights)[:3]
+    columns = [columns] if isinstance(columns, str) else columns
     paths = _paths(source)
     if paths is not None and not paths[0].endswith(".npy"):
         return _open_files(paths, y, label, weights, columns, rows)
@@ -80,12 +81,12 @@ def open_source(
 
         return dask_source(X, y, label, weights, columns, rows)
     if hasattr(X, "iloc") and (label is not None or isinstance(weights, str)):
-        X, y, weights = _split_frame(X, y, label, weights)
+        X, y, weights = _split_frame(X, y, label, weights, columns)
         label = None
     if hasattr(X, "shape") or (y is not None and not callable(X)):
         _refuse("an array", label=label)
         X = X if hasattr(X, "shape") else as_matrix(X)
-        return ArraySource(X, y, weights, int(rows), _check_columns(X, columns))
+        return ArraySource(X, y, weights, int(rows), check_columns(X, columns))
     if callable(X) or isinstance(X, Iterable):
         _refuse("an iterable of blocks", y=y, label=label, weights=weights, columns=columns)
         return IterableSource(X)
@@ -132,7 +133,6 @@ def _open_files(
         raise ValueError("name the label's column of a file with label=, not y=")
     if weights is not None and not isinstance(weights, str):
         raise ValueError("weights of a file must be the name of a column")
-    columns = [columns] if isinstance(columns, str) else columns
     kind = ParquetSource if paths[0].lower().endswith(PARQUET) else CSVSource
     return kind(paths, label, weights, columns, int(rows))
 
@@ -154,31 +154,16 @@ def _load_weights(weights: Any, label: str | None) -> Any:
     return _load(weights) if is_file and label is None else weights
 
 
-def _split_frame(frame: Any, y: Any, label: str | None, weights: Any) -> tuple[Any, Any, Any]:
-    names = list(frame.columns)
-    taken = [name for name in (label, weights) if isinstance(name, str)]
-    for name in taken:
-        if name not in names:
-            no_such(name, map(str, names), "the data frame has no column")
+def _split_frame(
+    frame: Any, y: Any, label: str | None, weights: Any, columns: Sequence[Any] | None
+) -> tuple[Any, Any, Any]:
+    weight_column = weights if isinstance(weights, str) else None
+    check_roles(list(frame.columns), label, weight_column, columns, "the data frame")
     if y is not None and label is not None:
         raise ValueError("give y or label, not both")
     y = frame[label] if label is not None else y
-    return frame.drop(columns=taken), y, frame[weights] if isinstance(weights, str) else weights
-
-
-def _check_columns(X: Any, columns: Sequence[Any] | None) -> Sequence[Any] | None:
-    """The columns of an array or a data frame, which must be there."""
-    if columns is None:
-        return None
-    if hasattr(X, "iloc"):
-        for name in columns:
-            if name not in X.columns:
-                no_such(str(name), map(str, X.columns), "the data frame has no column")
-        return list(columns)
-    numbers = [column for column in columns if isinstance(column, int | np.integer)]
-    if len(numbers) < len(columns) or not numbers or not -X.shape[1] <= min(numbers) <= max(numbers) < X.shape[1]:
-        raise ValueError(f"columns of an array are numbers from 0 to {X.shape[1] - 1}; got {list(columns)[:20]}")
-    return list(columns)
+    taken = [name for name in (label, weight_column) if name is not None]
+    return frame.drop(columns=taken), y, weights if weight_column is None else frame[weight_column]
 
 
 def _refuse(said: str, **given: Any) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from unflip.sources.block import Block
@@ -57,18 +57,18 @@ class ParquetSource(Source):
         self.has_labels = label is not None
         # Path and rows of each row group, from the files' ends: no data are read.
         self.groups: list[tuple[str, list[int]]] = []
+        found: list[Columns] = []
         for path in paths:
             try:
                 with _open(path) as file:
                     schema, metadata = file.schema_arrow, file.metadata
             except (OSError, ValueError) as error:  # pyarrow's own are kinds of them
                 raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
-            if not self.groups:
-                self.columns = choose_columns(schema, path, label, weights, columns)
-            else:
-                choose_columns(schema, path, label, weights, self.columns.features)
+            found.append(choose_columns(schema, path, label, weights, found[0].features if found else columns))
             sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
             self.groups.append((path, sizes))
+        # float32 only if no file has more: else which file comes first would change the answer.
+        self.columns = replace(found[0], single=all(one.single for one in found))
         self.feature_names = self.columns.features
         self.n_rows = sum(sum(sizes) for _, sizes in self.groups)
 

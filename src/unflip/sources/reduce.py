@@ -54,7 +54,10 @@ def reduce_blocks(
         # The frames of a worker or a thread tell nothing that the message does not.
         raise BlockError(str(error)) from error.__cause__
     if total is None:
-        raise ValueError("the source has no rows; check the path, the filter or the generator")
+        hint = "check the path, the filter or the generator"
+        if not source.rereadable:
+            hint = "an iterator that was read before has none left: give a function that returns a new one"
+        raise ValueError(f"the source has no rows; {hint}")
     return total
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unflip.files.frames import no_such
+from unflip.files.labels import stripped_labels
 from unflip.sources.block import Block, BlockError, make_block
+from unflip.sources.columns import check_roles
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,7 @@ def choose_columns(
     twice = [name for name, times in Counter(schema.names).items() if times > 1]
     if twice:
         raise ValueError(f"{path}: the column {twice[0]!r} is there more than once; rename one of them")
-    for name in (label, weights, *(columns or ())):
-        if name is not None and name not in schema.names:
-            no_such(name, schema.names, f"{path} has no column")
-    if label is not None and label == weights:
-        raise ValueError(f"label and weights are both {label!r}; name two columns")
-    if columns is not None and {label, weights} & set(columns):
-        raise ValueError(f"columns must not hold the label or the weights; got {list(columns)[:20]}")
+    check_roles(schema.names, label, weights, columns, path)
     # A first column without name is the index that DataFrame.to_csv wrote.
     features = [n for n in schema.names if n not in (label, weights, "")] if columns is None else list(columns)
     if not features:
@@ -81,14 +76,14 @@ def check_numbers(schema: Any, path: str, features: Sequence[str]) -> None:
 
 
 def batch_block(batch: Any, columns: Columns, name: str, start: int) -> Block:
-    """Return a record batch as a block; a missing value becomes NaN."""
+    """Return a record batch as a block; a missing value becomes NaN, and labels lose the spaces around them."""
     try:
         n = batch.num_rows
         # Feature by feature, as the file has them; the sums read some thousand rows at a time and turn those.
         X = np.empty((len(columns.features), n), dtype=np.float32 if columns.single else np.float64).T
         for j, feature in enumerate(columns.features):
             X[:, j] = _numbers(batch.column(feature))
-        y = None if columns.label is None else _labels(batch.column(columns.label))
+        y = None if columns.label is None else _labels(batch.column(columns.label), columns.label, start)
         weights = None if columns.weights is None else _numbers(batch.column(columns.weights))
     except (TypeError, ValueError) as error:  # pyarrow's own are kinds of them
         raise BlockError(f"{name}, rows {start} to {start + batch.num_rows - 1}: {error}") from error
@@ -104,13 +99,13 @@ def _numbers(column: Any) -> NDArray[Any]:
     return values
 
 
-def _labels(column: Any) -> NDArray[Any]:
+def _labels(column: Any, label: str, start: int) -> NDArray[Any]:
     types = pyarrow("files").types
-    if column.null_count or not (types.is_string(column.type) or types.is_large_string(column.type)):
-        if types.is_dictionary(column.type) and not column.null_count:
-            return np.asarray(column.dictionary.to_pylist())[column.indices.to_numpy(zero_copy_only=False)]
-        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return values
-    # Few different strings: turn those into NumPy's, not every row's.
-    encoded = column.dictionary_encode()
-    return np.asarray(encoded.dictionary.to_pylist(), dtype=str)[encoded.indices.to_numpy(zero_copy_only=False)]
+    is_text = types.is_string(column.type) or types.is_large_string(column.type)
+    said = f"the label {label!r}"
+    if column.null_count or not (is_text or types.is_dictionary(column.type)):
+        return stripped_labels(column.to_numpy(zero_copy_only=False), said, start)
+    # Few different strings: strip those and turn them into NumPy's, not every row's.
+    encoded = column.dictionary_encode() if is_text else column
+    different = np.asarray(encoded.dictionary.to_pylist(), dtype=str if is_text else None)
+    return stripped_labels(different, said)[encoded.indices.to_numpy(zero_copy_only=False)]

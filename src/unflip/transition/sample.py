@@ -10,8 +10,13 @@ from scipy import sparse
 
 from unflip._validation import FloatArray
 from unflip.sources import Block, open_source, reduce_blocks
+from unflip.sources.labels import check_same_kind
 from unflip.sources.open import ROWS
 from unflip.sources.reduce import Engine
+
+# A word of our own before the seed: [0, 0, 0] is the stream of default_rng(0), of which somebody may have made the
+# data; keys and labels would be one.
+STREAMS = int.from_bytes(b"unflip")
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +133,8 @@ class Draw:
 
     def __call__(self, block: Block) -> "Smallest":
         block.check_finite()
-        # A word of our own: [0, 0, 0] is the stream of default_rng(0), of which the data may have been made.
-        keys = np.random.default_rng([int.from_bytes(b"unflip"), self.seed, *block.index]).random(len(block))
-        piece = Piece(keys, block.X, block.y, block.weights)
+        keys = np.random.default_rng([STREAMS, self.seed, *block.index]).random(len(block))
+        piece = Piece(keys, block.X, block.y, block.weights, block.where)
         if self.limit < 1:
             piece = piece.below(self.limit)
         found = Smallest((piece,), self.size, len(block), self.limit)
@@ -139,12 +143,13 @@ class Draw:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Rows with their keys."""
+    """Rows with their keys, and the block they are of, for errors."""
 
     keys: FloatArray
     X: Any
     y: NDArray[Any] | None
     weights: FloatArray | None
+    where: str = ""
 
     def below(self, limit: float) -> "Piece":
         kept = np.flatnonzero(self.keys < limit)
@@ -152,7 +157,7 @@ class Piece:
 
     def take(self, rows: NDArray[np.intp]) -> "Piece":
         y, w = (None if values is None else values[rows] for values in (self.y, self.weights))
-        return Piece(self.keys[rows], self.X[rows], y, w)
+        return Piece(self.keys[rows], self.X[rows], y, w, self.where)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +201,10 @@ class Smallest:
         """The sample in the order of its keys, which is random."""
         keys = np.concatenate([piece.keys for piece in self.pieces])
         order = np.argsort(keys, kind="stable")[: self.size]
-        if len({piece.y.dtype.kind == "U" for piece in self.pieces if piece.y is not None}) > 1:
-            raise ValueError("some labels are strings and some are not; make all of one kind")
+        first = self.pieces[0]
+        for piece in self.pieces[1:]:
+            if first.y is not None and piece.y is not None:
+                check_same_kind(first.y, first.where, piece.y, piece.where)
         blocks = [piece.X for piece in self.pieces]
         X = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
         y = _joined([piece.y for piece in self.pieces])
