@@ -200,8 +200,7 @@ def audit_page(
         title=title,
         summary=[
             ("labels with a better suggestion", f"{len(suspects):,}"),
-            ("classes", f"{c:,}"),
-            ("least reliable class", f"{errors.classes[worst]} ({rates[worst]:.1%} of it mislabelled)"),
+            ("noisiest class", f"{errors.classes[worst]} ({rates[worst]:.1%})"),
             *summary,
         ],
         classes=[str(name) for name in errors.classes.tolist()],
