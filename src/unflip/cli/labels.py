@@ -99,7 +99,7 @@ def audit(
         names = (table.names[i], errors.given[i], errors.suggested[i])
         found.add_row(*map(cell, names), f"{errors.scores[i]:.3f}")
     if len(suspects):
-        console.print(f"The surest of {len(suspects):,} suspects", highlight=False)
+        console.print(f"\nThe surest of {len(suspects):,} suspects", highlight=False)
         console.print(found)
     print_unused(_unused(table, network))
     typer.echo(
