@@ -194,7 +194,7 @@ def measure_disk(n: int, kind: str) -> dict[str, Any]:
         source: tuple[Any, ...] = (folder,) if kind == "parquet" else (folder / "X.npy", folder / "y.npy")
         options: dict[str, Any] = {"label": "y"} if kind == "parquet" else {}
         best: dict[str, float] = {}
-        for _ in range(3):
+        for _ in range(8):
             found = bare(open_source(*source, **options), mapped=kind == "memmap")
             sums, found["seconds"] = timed(lambda: class_sums(*source, **options, classes=range(10), threads=1))
             best = {name: min(value, best.get(name, np.inf)) for name, value in found.items()}
@@ -271,7 +271,7 @@ def write(options: argparse.Namespace) -> None:
     header = ["rows", "reading, s", "X'X, s", "total, s", "of the bound", "ns a row", "peak, MiB", "SGD, s"]
     report.table([*header, "SGD / total", "accuracy", "SGD's accuracy"], rows)
 
-    report.say(f"The same rows on disk, {ON_DISK:,} of them, in the system's cache; least of three runs:\n")
+    report.say(f"The same rows on disk, {ON_DISK:,} of them, in the system's cache; least of eight runs:\n")
     rows = []
     for kind in ("memmap", "parquet"):
         one = measured(options, "disk", min(ON_DISK, options.most), kind)
