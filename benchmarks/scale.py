@@ -20,18 +20,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _shared import Report
+from _shared import Report, features
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from unflip.files.output import write_whole
 from unflip.linear import MCLDCEClassifier, class_sums
-from unflip.noise import pairflip
+from unflip.metrics import transition_error
+from unflip.noise import corrupt, pairflip, symmetric
 from unflip.sources import Block, Source, open_source
+from unflip.transition import VolMin, sample_rows
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)
 ON_DISK = 3_000_000
+SAMPLES = (5_000, 10_000, 20_000, 50_000)
 RATE = 0.4
 BLOCK = 65_536
 
@@ -215,6 +218,38 @@ def measure_classes(n: int, n_classes: int, n_features: int, kind: str) -> dict[
     return {**fitted(Made(n, **shape), T, test, n_classes, threads=1), "uncorrected": uncorrected}
 
 
+def measure_sample(rows: int, noise: str) -> dict[str, Any]:
+    """The error of T from a sample of the CIFAR-10 features."""
+    T = {"pair 0.4": pairflip(10, 0.4), "sym 0.4": symmetric(10, 0.4)}[noise]
+    X, y, *_ = features(argparse.Namespace(data_dir=os.environ.get("UNFLIP_DATA")))
+    sample = sample_rows((X, corrupt(y, T, random_state=0)), rows)
+    estimated, seconds = timed(lambda: VolMin().fit(sample.X, sample.y).transition_)
+    return {"error": transition_error(estimated, T), "seconds": seconds}
+
+
+def write_table(folder: Path, n: int) -> None:
+    """Write n rows of twelve numbers and a category as Parquet, a file for each sixteenth."""
+    import pyarrow
+    from pyarrow import parquet
+
+    for k in range(16):
+        X, y, noisy = Blobs(n // 16, n_features=12, seed=k).draw()
+        columns = {**{f"x{j}": column for j, column in enumerate(X.T)}, "group": [f"g{c % 4}" for c in y], "y": noisy}
+        parquet.write_table(pyarrow.table(columns), folder / f"{k:02}.parquet")
+
+
+def measure_table(n: int) -> dict[str, Any]:
+    """``unflip fit --out-of-core --sample 50000`` of a table."""
+    from unflip.own_data import fit_out_of_core
+
+    with tempfile.TemporaryDirectory() as place:
+        writer = multiprocessing.get_context("spawn").Process(target=write_table, args=(Path(place), n))
+        writer.start()
+        writer.join()
+        fitted_, seconds = timed(lambda: fit_out_of_core(place, "y", sample_size=50_000))
+        return {"seconds": seconds, "estimate": fitted_.accuracy.estimate}
+
+
 MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     name.removeprefix("measure_"): value for name, value in list(globals().items()) if name.startswith("measure_")
 }
@@ -222,7 +257,7 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
 
 def measured(options: argparse.Namespace, name: str, *arguments: Any) -> dict[str, Any]:
     """The record of a measurement, which is made in a process of its own if there is none yet."""
-    path = options.records / ("-".join([name, *map(str, arguments)]) + ".json")
+    path = options.records / ("-".join([name, *map(str, arguments)]).replace(" ", "-") + ".json")
     if not path.exists():
         command = [sys.executable, __file__, "--measure", json.dumps([name, *arguments])]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -300,6 +335,22 @@ def write(options: argparse.Namespace) -> None:
     tasks = 2000
     overhead = measured(options, "tasks", tasks)["seconds"] / tasks
     report.say(f"A task costs Dask {1000 * overhead:.2f} ms beside its work ({tasks:,} tasks of one row).\n")
+
+    report.say("T from a sample of the 320 features of CIFAR-10, `sample_rows` and VolMin, sum |T^ - T| / classes:\n")
+    sampled = {
+        noise: [measured(options, "sample", rows, noise) for rows in SAMPLES] for noise in ("pair 0.4", "sym 0.4")
+    }
+    report.table(
+        ["rows", *(f"{rows:,}" for rows in SAMPLES)],
+        [[noise, *(f"{one['error']:.3f}" for one in each)] for noise, each in sampled.items()],
+    )
+
+    tables = {n: measured(options, "table", n) for n in (1_000_000, 4_000_000)}
+    report.say("`unflip fit --out-of-core --sample 50000`, twelve numbers and a category, sixteen Parquet files:\n")
+    report.table(
+        ["rows", "seconds", "peak, MiB"],
+        [[f"{n:,}", f"{one['seconds']:.0f}", f"{one['peak'] / 2**20:.0f}"] for n, one in tables.items()],
+    )
 
     report.say("Many classes: 500,000 rows of 512 features, 5,000 classes, pair noise 0.4, one thread.\n")
     rows = []

@@ -22,7 +22,7 @@ def check_label_column(values: Any, said: str) -> NDArray[Any]:
         The column in its file, for errors.
     """
     labels = stripped_labels(values, said)
-    missing = np.flatnonzero(_missing(labels))
+    missing = np.flatnonzero(is_missing(labels))
     if len(missing):
         raise ValueError(
             f"{said} has {len(missing)} missing labels, the first in {_rows(missing)}; fill them in, or drop those rows"
@@ -50,7 +50,7 @@ def stripped_labels(values: Any, said: str, start: int = 0) -> NDArray[Any]:
     start : int, default=0
         Number of the first row, for errors.
     """
-    labels = _plain(values)
+    labels = plain_array(values)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
@@ -74,7 +74,7 @@ def stripped_labels(values: Any, said: str, start: int = 0) -> NDArray[Any]:
 
 def check_weights(values: Any, said: str) -> FloatArray:
     """Return weights as float64, or say what is wrong with them."""
-    weights = _plain(values)
+    weights = plain_array(values)
     try:
         if weights.dtype.kind not in "biufO" or weights.ndim != 1:
             raise ValueError
@@ -95,7 +95,7 @@ def check_weights(values: Any, said: str) -> FloatArray:
     return numbers
 
 
-def _plain(values: Any) -> NDArray[Any]:
+def plain_array(values: Any) -> NDArray[Any]:
     if hasattr(values, "to_numpy"):
         # pandas' own kinds, such as str, category and Int64, become NumPy's
         values = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.astype(object).to_numpy()
@@ -103,7 +103,7 @@ def _plain(values: Any) -> NDArray[Any]:
     return np.char.decode(found, "utf-8") if found.dtype.kind == "S" else found
 
 
-def _missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+def is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
     if labels.dtype.kind == "f":
         return np.isnan(labels)
     if labels.dtype.kind in "OU":

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unflip.files.labels import _missing, _plain
+from unflip.files.labels import is_missing, plain_array
 
 KINDS = {"U": "strings", "b": "booleans"}  # by NumPy's letter; all others are numbers
 
@@ -20,13 +20,13 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
     start : int, default=0
         Number of the first row, for errors.
     """
-    labels = _plain(values)
+    labels = plain_array(values)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise ValueError(f"one label for each row is needed; got shape {labels.shape}")
     # The rows of a block are many: strings of NumPy's are looked at all at once.
-    blank = (labels == "") | np.char.isspace(labels) if labels.dtype.kind == "U" else _missing(labels)
+    blank = (labels == "") | np.char.isspace(labels) if labels.dtype.kind == "U" else is_missing(labels)
     missing = np.flatnonzero(blank)
     if len(missing):
         raise ValueError(

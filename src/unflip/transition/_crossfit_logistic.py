@@ -34,11 +34,9 @@ def cross_fit(problem: Problem, X: Any, T: FloatArray, rounds: int) -> tuple[Flo
     for it. The rounds end early when T hardly moves.
     """
     c, d = len(problem.slices), problem.X.shape[1]
-    keys = row_keys(X)[problem.rows]
-    folds = _number_of_folds(keys, problem)
+    problem, keys, folds = _in_folds(problem, X)
     if not folds:
         return None
-    problem = with_penalty(problem, ALPHA * d)
     codes = codes_of(problem)
     seen = [take(problem, keys % folds != k) for k in range(folds)]
     unseen = [np.flatnonzero(keys % folds == k) for k in range(folds)]
@@ -69,11 +67,9 @@ def held_out_losses(problem: Problem, X: Any) -> FloatArray | None:
         -log softmax(t z_i)[y_i]        z_i of the model that saw the other folds, t with the least sum
     """
     c, d = len(problem.slices), problem.X.shape[1]
-    keys = row_keys(X)[problem.rows]
-    folds = _number_of_folds(keys, problem)
+    problem, keys, folds = _in_folds(problem, X)
     if not folds:
         return None
-    problem = with_penalty(problem, ALPHA * d)
     z = np.empty((c, len(keys)))
     for k in range(folds):
         unseen = keys % folds == k
@@ -99,6 +95,12 @@ def row_keys(X: Any) -> NDArray[np.uint32]:
         block = np.ascontiguousarray(block, dtype=np.float64) + 0.0  # no -0.0
         keys[start : start + step] = [zlib.crc32(row) for row in block]
     return keys
+
+
+def _in_folds(problem: Problem, X: Any) -> tuple[Problem, NDArray[np.uint32], int]:
+    """The problem with the penalty of a fold's model, the keys of its rows, and the number of folds."""
+    keys = row_keys(X)[problem.rows]
+    return with_penalty(problem, ALPHA * problem.X.shape[1]), keys, _number_of_folds(keys, problem)
 
 
 def _number_of_folds(keys: NDArray[np.uint32], problem: Problem) -> int:

@@ -82,16 +82,16 @@ def sample_rows(
     T is estimated from a sample, ``VolMin().fit(sample.X, sample.y)``, and not by gradients summed over all blocks. The
     first of VolMin's fits alone takes 43 to 110 iterations on the data below, each a pass over all rows, and
     cross-fitting more; a sample takes one pass. What it costs is accuracy where the sample is small: on 320 features of
-    CIFAR-10 (:func:`unflip.metrics.transition_error`, one draw) the error of T was
+    CIFAR-10 (:func:`unflip.metrics.transition_error`, one draw, ``benchmarks/scale.py``) the error of T was
 
     ========== ===== ====== ====== ======
     rows       5,000 10,000 20,000 50,000
-    pair 0.4   0.083  0.056  0.035  0.021
-    sym 0.4    0.171  0.106  0.079  0.050
+    pair 0.4   0.109  0.065  0.047  0.021
+    sym 0.4    0.216  0.111  0.081  0.050
     ========== ===== ====== ====== ======
 
     that is, it falls a little faster than 1/sqrt(rows) and had not levelled off at 50,000. Take as many rows as memory
-    and time allow; 50,000 took VolMin 5 seconds on one core.
+    and time allow; 50,000 took VolMin 4 seconds on one core.
 
     Memory is that of the sample where the source knows its number of rows (arrays, Parquet, Dask arrays), else up to
     some times as much.
