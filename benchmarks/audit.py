@@ -25,8 +25,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
+from unflip._output import write_whole
 from unflip.audit import LabelErrors, find_label_errors
-from unflip.files.output import write_whole
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
 

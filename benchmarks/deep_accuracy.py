@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from _shared import Report, images
 
+from unflip._output import write_whole
 from unflip.core import clean_prior
 from unflip.deep import Trainer, make_method, make_network
-from unflip.files.output import write_whole
 from unflip.metrics import clean_accuracy, transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from _shared import Report, images
 
-from unflip.deep.crossfit import CrossFitEM
-from unflip.deep.volminnet import VolMinNet
 from unflip.metrics import transition_error
 from unflip.noise import asymmetric, corrupt, pairflip, symmetric
+from unflip.transition.crossfit import CrossFitEM
+from unflip.transition.volminnet import VolMinNet
 
 DATA = {"mnist": "MNIST", "fashion-mnist": "F-MNIST"}
 NOISE = {

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
-from unflip.files.output import write_whole
+from unflip._output import write_whole
 from unflip.linear import (
     CEGEClassifier,
     LICSClassifier,

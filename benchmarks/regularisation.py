@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from _shared import Report
 
+from unflip._output import write_whole
 from unflip.bench.cells import Cell
 from unflip.bench.run import noisy_data
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
 from unflip.deep import MCLDCELoss, Trainer, make_method, make_network
 from unflip.deep._network_estimator import seeded
-from unflip.files.output import write_whole
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = {

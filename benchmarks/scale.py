@@ -24,7 +24,7 @@ from _shared import Report, features
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from unflip.files.output import write_whole
+from unflip._output import write_whole
 from unflip.linear import MCLDCEClassifier, class_sums
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
@@ -240,7 +240,7 @@ def write_table(folder: Path, n: int) -> None:
 
 def measure_table(n: int) -> dict[str, Any]:
     """``unflip fit --out-of-core --sample 50000`` of a table."""
-    from unflip.own_data import fit_out_of_core
+    from unflip.commands import fit_out_of_core
 
     with tempfile.TemporaryDirectory() as place:
         writer = multiprocessing.get_context("spawn").Process(target=write_table, args=(Path(place), n))

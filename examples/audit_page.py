@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from unflip import corrupt, read_table, symmetric
-from unflip.own_data import audit_table, write_audit
+from unflip.commands import audit_table, write_audit
 
 
 def main(out: Path, data: Path) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from unflip import corrupt, load, read_table
-from unflip.files import card
-from unflip.own_data import fit_table, predict_table, read_for, write_predictions
+from unflip.commands import fit_table, predict_table, read_for, write_predictions
+from unflip.models import card
 
 CLASSES = ("apple", "pear", "plum", "quince")
 T = [[0.95, 0.05, 0.00, 0.00], [0.20, 0.80, 0.00, 0.00], [0.00, 0.00, 1.00, 0.00], [0.00, 0.40, 0.00, 0.60]]

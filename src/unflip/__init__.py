@@ -1,65 +1,41 @@
 """Train multi-class classifiers from noisy labels as if the labels were clean.
 
 Give a learner the noisy labels ``y``, and the transition matrix ``T[i, j] = P(noisy = j | clean = i)`` or an estimator
-of it; it corrects the label-dependent part of its loss (MC-LDCE) and predicts clean labels.
+of it. The learner corrects the label-dependent part of its loss (MC-LDCE) and predicts clean labels.
 """
 
 from importlib import import_module
 from typing import Any
 
+from unflip.registry import ENTRIES
+
 __version__ = "0.1.0"
 
-# public name -> the module that defines it. Loaded on first use, so that importing unflip stays fast.
-_HOME = {
-    "symmetric": "noise",
-    "pairflip": "noise",
-    "asymmetric": "noise",
-    "instance_dependent": "noise",
-    "corrupt": "noise",
-    "clean_prior": "core",
-    "imputation_matrix": "core",
-    "mixing_matrix": "core",
-    "corrected_labels": "core",
-    "clean_centroid": "core",
-    "clean_posterior": "core",
-    "ClassSums": "core",
-    "VolMin": "transition",
-    "AnchorPoints": "transition",
-    "DualT": "transition",
-    "VolMinNet": "transition",
-    "CrossFitEM": "transition",
-    "estimate_transition": "transition",
-    "sample_rows": "transition",
-    "MCLDCEClassifier": "linear",
-    "MCLDCEClassifierCV": "linear",
-    "class_sums": "linear",
-    "ULEClassifier": "linear",
-    "MuSGDClassifier": "linear",
-    "RankPruningClassifier": "linear",
-    "LNSIClassifier": "linear",
-    "SCDClassifier": "linear",
-    "LICSClassifier": "linear",
-    "CEGEClassifier": "linear",
-    "NoisyLabelClassifier": "deep",
-    "MCLDCELoss": "deep",
-    "clean_accuracy": "metrics",
-    "clean_scorer": "metrics",
-    "transition_error": "metrics",
-    "centroid_error": "metrics",
-    "find_label_errors": "audit",
-    "load_dataset": "datasets",
-    "TableClassifier": "tabular",
-    "Preprocessor": "files",
-    "read_table": "files",
-    "load": "files",
+# Public functions by the module that defines them. Classes come from the registry.
+_FUNCTIONS = {
+    "noise": ["symmetric", "pairflip", "asymmetric", "instance_dependent", "corrupt"],
+    "core": [
+        *("clean_prior", "imputation_matrix", "mixing_matrix", "corrected_labels", "clean_centroid", "clean_posterior"),
+        "ClassSums",
+    ],
+    "transition": ["estimate_transition", "sample_rows"],
+    "linear": ["class_sums"],
+    "deep": ["MCLDCELoss"],
+    "metrics": ["clean_accuracy", "clean_scorer", "transition_error", "centroid_error"],
+    "audit": ["find_label_errors"],
+    "datasets": ["load_dataset"],
+    "tables": ["read_table"],
+    "models": ["load"],
 }
-_MODULES = sorted(set(_HOME.values()))
+# Each name loads on first use, so that importing unflip stays fast.
+_HOME = {name: module for module, names in _FUNCTIONS.items() for name in names}
+_HOME |= {entry.cls: entry.module for entry in ENTRIES if entry.family != "deep"}
 
-__all__ = ["__version__", *_HOME, *_MODULES]
+__all__ = ["__version__", *_HOME, *_FUNCTIONS]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _FUNCTIONS:
         return import_module(f"{__name__}.{name}")
     if name in _HOME:
         value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bench.conftest import TINY
 from unflip.bench.cells import Cell, Estimate, noise_label, noise_of
-from unflip.bench.experiment import DEEP, parse_where
+from unflip.bench.experiment import parse_where
 from unflip.bench.spec import read_experiment
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -147,7 +147,7 @@ def test_the_network_of_t_is_that_of_the_data_unless_it_has_its_own(experiment_f
         ),
         ('transition = "volmin"', "", r"\[datasets.digits\] needs a transition"),
         ('transition = "volmin"', 'transition = "volmim"', "there is no 'volmim'; there are true, volmin"),
-        ('kind = "volmin"', 'kind = "vol"', r"\[transitions.volmin\] kind: there is no 'vol'; there are crossfit-em"),
+        ('kind = "volmin"', 'kind = "vol"', r"\[transitions.volmin\] kind: there is no 'vol'; there are volmin"),
         ('kind = "jocor"', 'kind = "jokor"', r"\[methods.jocor\] kind: there is no 'jokor'; there are ce, gce"),
         (
             'transition = "estimated"',
@@ -215,12 +215,6 @@ def test_no_such_file(tmp_path):
 @pytest.mark.parametrize("label", ["sym 20", "pair 45", "sym 2.5", "human"])
 def test_noise_label_and_back(label):
     assert noise_label(noise_of(label)) == label
-
-
-def test_deep_kinds_are_those_of_unflip_deep():
-    from unflip.deep import METHODS
-
-    assert tuple(METHODS) == DEEP
 
 
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda path: path.stem)

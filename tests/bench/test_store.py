@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
+from unflip._output import write_whole
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
 from unflip.bench.work import make_record
-from unflip.files.output import write_whole
 
 
 @pytest.fixture

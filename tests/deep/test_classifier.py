@@ -12,10 +12,11 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
+from unflip import registry  # noqa: E402
 from unflip.core import corrected_labels  # noqa: E402
-from unflip.deep import METHODS, MLP, NoisyLabelClassifier  # noqa: E402
-from unflip.files import load  # noqa: E402
+from unflip.deep import MLP, NoisyLabelClassifier  # noqa: E402
 from unflip.metrics import clean_scorer, transition_error  # noqa: E402
+from unflip.models import load  # noqa: E402
 from unflip.noise import corrupt, pairflip, symmetric  # noqa: E402
 from unflip.transition import CrossFitEM, VolMin, VolMinNet  # noqa: E402
 
@@ -60,7 +61,7 @@ def quick(method="mcldce", **options):
     return NoisyLabelClassifier(method, **{**settings, **options})
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", registry.names("deep"))
 def test_every_method_learns_through_noise(blobs, method):
     X, y, noisy = blobs
     model = quick(method, epochs=40).fit(X, noisy)
@@ -221,7 +222,7 @@ def test_an_emptied_class(blobs):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"method": "magic"}, "method must be one of"),
+        ({"method": "magic"}, "unknown method 'magic'"),
         ({"method_options": {"q": 0.5}}, "no setting q"),
         ({"network": "resnet"}, "resnet"),
         ({"epochs": 0}, "epochs"),

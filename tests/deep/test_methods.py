@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from unflip import registry
 from unflip.core import project_to_simplex
-from unflip.deep import METHODS, Method, find_method, make_method, make_network
+from unflip.deep import Method, find_method, make_method, make_network
 from unflip.deep.methods._small_loss import forget_schedule, num_remember
 from unflip.deep.methods.jocor import joint_losses
 from unflip.deep.methods.volminnet import TransitionMatrix
@@ -17,7 +18,7 @@ from unflip.noise import corrupt, pairflip, symmetric
 
 C, D, B = 4, 6, 31
 PAIR = pairflip(C, 0.3)
-each_method = pytest.mark.parametrize("name", METHODS)
+each_method = pytest.mark.parametrize("name", registry.names("deep"))
 SMALL_LOSS = ["coteaching", "coteaching+", "jocor", "sigua"]
 
 
@@ -334,7 +335,7 @@ def accuracy(method, x, clean):
 
 @each_method
 class TestEveryMethod:
-    """What holds for all of METHODS; a new method is tested by its line there."""
+    """What holds for all methods; a new one is tested by its line in the registry."""
 
     def test_learns_blobs_with_thirty_per_cent_of_wrong_labels(self, name):
         T = symmetric(3, 0.3)
@@ -344,11 +345,11 @@ class TestEveryMethod:
         assert accuracy(method, x, clean) > 0.97  # the best possible is 0.99
 
     def test_is_a_method_by_its_name(self, name):
-        assert METHODS[name].name == name
-        assert issubclass(METHODS[name], Method)
+        assert find_method(name).name == name
+        assert issubclass(find_method(name), Method)
         method = make_method(name, linear, C, PAIR)
         assert len(method.networks) == method.n_networks
-        assert find_method(name).wants_transition() == METHODS[name].needs_transition
+        assert find_method(name).wants_transition() == find_method(name).needs_transition
 
     def test_loss_is_a_scalar_with_gradients_for_all_parameters(self, name, batch):
         x, y, w = batch
@@ -439,7 +440,7 @@ def test_volminnet_learns_the_transition():
 
 @pytest.mark.parametrize("name", ["mcldce", "forward"])
 def test_methods_with_T_refuse_to_do_without(name):
-    assert METHODS[name].needs_transition
+    assert find_method(name).needs_transition
     with pytest.raises(ValueError, match=f"method '{name}' needs transition"):
         make_method(name, linear, C)
     with pytest.raises(ValueError, match="transition is 4 x 4 but there are 3 classes"):
@@ -465,5 +466,5 @@ def test_bad_settings(name, settings, message):
 
 
 def test_unknown_method():
-    with pytest.raises(ValueError, match="method must be one of ce, gce, coteaching, .*; got 'elr'"):
+    with pytest.raises(ValueError, match="unknown method 'elr'; choose one of ce, gce, coteaching"):
         make_method("elr", linear, C)

@@ -430,5 +430,5 @@ def test_predicts_in_blocks_where_classes_are_many(problem, monkeypatch):
     X, y = problem[:2]
     model = MCLDCEClassifier(T3).fit(X, y)
     whole = model.predict(X)
-    monkeypatch.setattr("unflip._estimator.SCORES", 7 * len(model.classes_))
+    monkeypatch.setattr("unflip._base.SCORES", 7 * len(model.classes_))
     np.testing.assert_array_equal(model.predict(X), whole)

@@ -374,17 +374,12 @@ class TestInputs:
 
 
 class TestSaved:
-    @pytest.fixture(autouse=True)
-    def public(self, monkeypatch):
-        monkeypatch.setattr("unflip.files.CLASSES", ("RankPruningClassifier",))
-        monkeypatch.setattr(unflip, "RankPruningClassifier", RankPruningClassifier, raising=False)
-
     @pytest.mark.parametrize("transition", [None, T3], ids=["estimated", "given"])
     def test_there_and_back(self, problem, tmp_path, transition):
         X, _, noisy = problem
         rows = noisy != 1  # one classifier is a constant
         model = RankPruningClassifier(transition, classes=[0, 1, 2], random_state=0).fit(X[rows], noisy[rows])
-        again = unflip.files.load(model.save(tmp_path / "model"))
+        again = unflip.models.load(model.save(tmp_path / "model"))
         np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
         np.testing.assert_array_equal(again.noise_rates_, model.noise_rates_)
 

@@ -13,9 +13,9 @@ from sklearn.linear_model import Ridge
 from unflip import load
 from unflip.core import ClassSums
 from unflip.core.sums import ROUNDING_FLOAT32
-from unflip.files.models import checksum
 from unflip.linear import CEGEClassifier, MCLDCEClassifier, MCLDCEClassifierCV
 from unflip.linear._ridge import solve_ridge, solve_ridge_path
+from unflip.models.folder import checksum
 from unflip.noise import symmetric
 
 T = symmetric(2, 0.1)

@@ -3,9 +3,9 @@ import dataclasses
 import pytest
 
 from tests.report.conftest import COMMIT, OTHER
+from unflip import registry
 from unflip.bench.experiment import MethodEntry
 from unflip.report.grid import accuracy_grid, transition_grid
-from unflip.report.notes import TWO_NETWORKS
 from unflip.report.results import gather
 from unflip.report.tables import markdown_table
 
@@ -209,5 +209,7 @@ def test_methods_of_two_networks(experiment, make):
 
 
 def test_which_methods_have_two_networks():
-    deep = pytest.importorskip("unflip.deep", exc_type=ImportError)
-    assert sorted(TWO_NETWORKS) == sorted(name for name, kind in deep.METHODS.items() if kind.n_networks == 2)
+    pytest.importorskip("unflip.deep", exc_type=ImportError)
+    for entry in registry.ENTRIES:
+        if entry.family == "deep":
+            assert entry.load().n_networks == entry.networks

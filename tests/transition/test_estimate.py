@@ -24,7 +24,7 @@ def test_estimator_object_and_parameters():
 
 @pytest.mark.parametrize("method", ["volmn", VolMin, None])
 def test_unknown_method(method):
-    with pytest.raises(ValueError, match="'volmin', 'anchor', 'dual-t'"):
+    with pytest.raises(ValueError, match="volmin, anchor, dual-t"):
         estimate_transition(X, y, method)
 
 

@@ -7,13 +7,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from unflip._estimator import resolve_transition
+from unflip import registry
+from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
-from unflip.linear import RankPruningClassifier
 from unflip.transition import VolMin
 
-# Methods of NoisyLabelClassifier that withstand noise without T: what they predict is the clean label.
-ROBUST = ("gce", "coteaching", "coteaching+", "jocor", "sigua")
 EVEN = 0.01  # EM leaves a class that starts at zero there
 EM_STEPS = 8  # further ones bring p to the edge of the simplex, where it forgets which of two is likelier
 
@@ -94,7 +92,10 @@ def predicted(model: Any, X: Any, counts: IntArray, classes: NDArray[Any]) -> tu
     p[:, np.searchsorted(classes, model.classes_)] = proba  # a fold may lack a class
     learner, _ = _learner(model)
     method = getattr(learner, "method", None)
-    robust = method in ROBUST or isinstance(learner, RankPruningClassifier)
+    entry = registry.find_class(type(learner).__name__)
+    if entry is not None and method in registry.names("deep"):
+        entry = registry.find(method, "deep")
+    robust = entry is not None and entry.robust
     # NoisyLabelClassifier keeps the T it was given also where cross-entropy learns the noisy posterior.
     if robust or (getattr(learner, "transition_", None) is not None and method != "ce"):
         return p, False

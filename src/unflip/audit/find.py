@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
-from unflip._estimator import check_rows
+from unflip._base import check_rows
 from unflip._validation import FloatArray, IntArray, check_labels, check_transition
 from unflip.audit._fold import check_classifier, explanation, history_of, predicted, seeded, transition_of, unfitted
 from unflip.audit.errors import LabelErrors

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from unflip import registry
 from unflip.bench.cells import Cell, noise_of
 
-DEEP = ("ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "mcldce", "forward", "volminnet")
-WITH_NETWORKS = ("crossfit-em", "volminnet")  # the estimators of T that train networks
 CHOICES = ("dataset", "noise", "method", "seed")  # what --where can choose
 CONDITIONS = ("dataset", "noise", "protocol")  # what [[methods.NAME.when]] can name
 
@@ -35,7 +34,7 @@ class MethodEntry:
 
     @property
     def deep(self) -> bool:
-        return self.settings["kind"] in DEEP
+        return self.settings["kind"] in registry.names("deep")
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,8 @@ class Experiment:
         if name is None:
             return None
         chosen = self.transitions[str(estimator) if name == "estimated" else name]
-        return {"network": network, **chosen} if chosen["kind"] in WITH_NETWORKS else dict(chosen)
+        trains = chosen["kind"] != "true" and registry.find(chosen["kind"], "transition").networks
+        return {"network": network, **chosen} if trains else dict(chosen)
 
 
 def parse_where(words: Sequence[str]) -> dict[str, list[str]]:

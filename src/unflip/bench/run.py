@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unflip import registry
 from unflip._validation import FloatArray, IntArray
 from unflip.bench.cells import HASH_LENGTH, Cell, Estimate
-from unflip.bench.experiment import DEEP
 from unflip.bench.settings import estimator_class, linear_class, parts
 from unflip.core import clean_prior
 from unflip.datasets import Dataset, catalogue, load_dataset
@@ -51,7 +51,7 @@ def run_cell(
     if cell.transition is not None and T is None:
         raise ValueError(f"{cell.title} needs a T; run its estimate first")
     prior = None if T is None else clean_prior(np.bincount(data.y, minlength=data.n_classes) / len(data.y), T)
-    if cell.settings["kind"] in DEEP:
+    if cell.settings["kind"] in registry.names("deep"):
         accuracy, seconds, learnt = _train(cell, data, T, prior, checkpoint)
     else:
         accuracy, seconds, learnt = _fit(cell, data, T)
@@ -78,7 +78,7 @@ def run_estimate(task: Estimate, *, data_dir: str | None = None) -> Result:
         T = data.T
     else:
         x = flat(data.x)
-        if kind != "volmin":
+        if registry.find(kind, "transition").networks:
             network = dict(task.transition["network"])
             options = {"network": network.pop("kind"), "network_options": network, "device": "cpu", "progress": False}
             settings = options | settings

@@ -4,8 +4,8 @@ import inspect
 import json
 from typing import Any, NamedTuple
 
+from unflip import registry
 from unflip.bench.cells import Cell, Estimate
-from unflip.bench.experiment import DEEP
 
 Settings = dict[str, Any]
 NETWORK_SETTINGS = ("dropout",)  # of a deep method's settings these go to its networks
@@ -42,12 +42,12 @@ def resolved(task: Cell | Estimate) -> Settings:
     """
     if isinstance(task, Estimate):
         found = _of_estimator(task.transition)
-    elif task.settings["kind"] in DEEP:
-        from unflip.deep import METHODS, Trainer
+    elif task.settings["kind"] in registry.names("deep"):
+        from unflip.deep import Trainer, find_method
 
         method, network, training = parts(task)
         found = {
-            "method": _defaults(METHODS[task.settings["kind"]]) | method,
+            "method": _defaults(find_method(task.settings["kind"])) | method,
             "network": _of_network(network),
             "training": _defaults(Trainer) | training,
         }
@@ -76,16 +76,16 @@ def linear_class(kind: str) -> Any:
     """Return the class of a linear method by its kind."""
     from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
-    from unflip import linear
-
-    return {"ridge": RidgeClassifier, "logistic": LogisticRegression}.get(kind) or getattr(linear, kind)
+    if kind in ("ridge", "logistic"):
+        return {"ridge": RidgeClassifier, "logistic": LogisticRegression}[kind]
+    entry = registry.find_class(kind)
+    assert entry is not None  # the experiment file was checked
+    return entry.load()
 
 
 def estimator_class(kind: str) -> Any:
     """Return the class of an estimator of T by its kind."""
-    from unflip import transition
-
-    return getattr(transition, {"crossfit-em": "CrossFitEM", "volminnet": "VolMinNet", "volmin": "VolMin"}[kind])
+    return registry.find(kind, "transition").load()
 
 
 def network_class(kind: str) -> Any:
@@ -102,7 +102,7 @@ def check_settings(cell: Cell) -> None:
         _check_names(chosen, estimator_class(cell.transition["kind"]), f"[transitions] {cell.transition['kind']}")
     place = f"[methods.{cell.method}]"
     kind = cell.settings["kind"]
-    if kind in DEEP:
+    if kind in registry.names("deep"):
         from unflip.deep import find_method
 
         settings, network, _ = parts(cell)

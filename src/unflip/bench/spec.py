@@ -10,12 +10,11 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from unflip import registry
 from unflip.bench import rules
 from unflip.bench.cells import noise_label, noise_of
 from unflip.bench.experiment import (
     CONDITIONS,
-    DEEP,
-    WITH_NETWORKS,
     DatasetEntry,
     Experiment,
     Figure,
@@ -30,7 +29,6 @@ from unflip.bench.rules import check_network, check_table
 __all__ = ["Experiment", "parse_where", "read_experiment"]
 
 LINEAR = ("ridge", "logistic")  # scikit-learn's; besides them every class of unflip.linear by its name
-TRANSITIONS = (*WITH_NETWORKS, "volmin", "true")
 
 
 def read_experiment(path: str | Path) -> Experiment:
@@ -60,7 +58,7 @@ def _experiment(table: Table) -> Experiment:
     for name, chosen in transitions.items():
         place = f"[transitions.{name}]"
         check_table(chosen, place, rules.TRANSITION, ["kind"], settings=True)
-        one_of(chosen["kind"], TRANSITIONS, f"{place} kind")
+        one_of(chosen["kind"], [*registry.names("transition"), "true"], f"{place} kind")
         if "network" in chosen:
             check_network(chosen["network"], f"{place} network")
     datasets = {name: _dataset(name, entry, transitions) for name, entry in table["datasets"].items()}
@@ -120,11 +118,8 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], tra
 def _method(name: str, entry: Table, names: Mapping[str, Sequence[str]], transitions: Table) -> MethodEntry:
     place = f"[methods.{name}]"
     check_table(entry, place, rules.METHOD, ["title", "kind"], settings=True)
-    kinds = [*DEEP, *LINEAR]
-    if entry["kind"] not in kinds:
-        from unflip import linear  # only here: scikit-learn takes a second to import
-
-        kinds += linear.__all__
+    classes = [line.cls for line in registry.ENTRIES if line.family == "linear"]
+    kinds = [*registry.names("deep"), *LINEAR, *classes]
     one_of(entry["kind"], kinds, f"{place} kind")
     transition = entry.get("transition")
     if transition is not None:

@@ -11,9 +11,9 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Any
 
+from unflip._output import write_whole
 from unflip.bench.cells import Cell, Estimate
 from unflip.bench.settings import is_stale
-from unflip.files.output import write_whole
 
 if sys.platform == "win32":
     import msvcrt

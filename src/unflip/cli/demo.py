@@ -23,9 +23,9 @@ def demo(
     Example: unflip demo --rate 0.3
     """
     # scikit-learn takes a second to import; --help should not wait for it
-    from unflip.demo import FILES, run_demo, write_demo_page
-    from unflip.own_data import Noise
-    from unflip.own_data.folders import check_folder
+    from unflip.commands import Noise
+    from unflip.commands.demo import FILES, run_demo, write_demo_page
+    from unflip.commands.folders import check_folder
 
     with one_sentence():
         check_folder(out, FILES)

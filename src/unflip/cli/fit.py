@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from unflip import registry
 from unflip.cli.options import (
     Data,
     Drop,
@@ -24,17 +25,13 @@ from unflip.cli.options import (
 from unflip.cli.terminal import one_sentence, plain, print_accuracies, print_json, print_noise, print_unused, steps
 
 if TYPE_CHECKING:
-    from unflip.own_data import FittedTable
+    from unflip.commands import FittedTable
 
-# Those of networks as unflip.deep.METHODS has them; to read them there would import PyTorch.
-METHODS = (
-    *("mcldce", "ule", "musgd", "rank-pruning", "lnsi", "scd", "lics", "cege"),
-    *("ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "volminnet"),
-)
+LINEAR, DEEP = registry.names("linear"), registry.names("deep")
 
 
 def _complete(incomplete: str) -> list[str]:
-    return [name for name in METHODS if name.startswith(incomplete)]
+    return [name for name in dict.fromkeys([*LINEAR, *DEEP]) if name.startswith(incomplete)]
 
 
 def fit(
@@ -44,8 +41,7 @@ def fit(
     method: Annotated[
         str,
         typer.Option(
-            help="Linear: mcldce, ule, musgd, rank-pruning, lnsi, scd, lics, cege. Networks: mcldce, ce, gce, "
-            "coteaching, coteaching+, jocor, sigua, forward, volminnet.",
+            help=f"Linear: {', '.join(LINEAR)}. Networks: {', '.join(DEEP)}.",
             autocompletion=_complete,
         ),
     ] = "mcldce",
@@ -106,11 +102,11 @@ def fit(
     if out_of_core := out_of_core or dask is not None:
         _check_out_of_core(method, network, epochs, image_size)
     with one_sentence():
-        from unflip.own_data import fit_out_of_core, fit_table, write_fit_page
-        from unflip.own_data.fit import PAGE, check_model_folder
-        from unflip.own_data.folders import check_folder
-        from unflip.own_data.learners import check_network
-        from unflip.own_data.out_of_core import SAMPLED
+        from unflip.commands import fit_out_of_core, fit_table, write_fit_page
+        from unflip.commands.fit import PAGE, check_model_folder
+        from unflip.commands.folders import check_folder
+        from unflip.commands.learners import check_network
+        from unflip.commands.out_of_core import SAMPLED
 
         check_network(network.value, epochs)
         check_model_folder(out)
@@ -187,8 +183,8 @@ def _check_out_of_core(method: str, network: Network, epochs: int | None, image_
 
 
 def _document(fitted: "FittedTable", seconds: float) -> dict[str, Any]:
-    from unflip.own_data.fit import interval
-    from unflip.own_data.out_of_core import SAMPLED
+    from unflip.commands.fit import interval
+    from unflip.commands.out_of_core import SAMPLED
 
     baseline, sampled = fitted.baseline, fitted.model.metadata_.get(SAMPLED)
     return {

@@ -58,10 +58,10 @@ def audit(
     Example: unflip audit people.csv --label job --out audit
     """
     with one_sentence():
-        from unflip.own_data import Noise, audit_table, compare_classifiers, write_audit
-        from unflip.own_data.audit import FILES
-        from unflip.own_data.folders import check_folder
-        from unflip.own_data.learners import check_network
+        from unflip.commands import Noise, audit_table, compare_classifiers, write_audit
+        from unflip.commands.audit import FILES
+        from unflip.commands.folders import check_folder
+        from unflip.commands.learners import check_network
 
         check_network(network.value, epochs)
         check_folder(out, FILES)
@@ -127,9 +127,9 @@ def transition(
     Example: unflip transition people.csv --label job --json > T.json
     """
     with one_sentence():
-        from unflip.own_data import find_noise, write_transition
-        from unflip.own_data.folders import check_folder
-        from unflip.own_data.noise import FILES
+        from unflip.commands import find_noise, write_transition
+        from unflip.commands.folders import check_folder
+        from unflip.commands.transition import FILES
 
         if out is not None:
             import unflip.report.matrix  # noqa: F401 - matplotlib missing is told before the work
@@ -152,7 +152,7 @@ def transition(
 
 
 def _unused(table: Any, network: Network) -> dict[str, str]:
-    from unflip.own_data.learners import usable
+    from unflip.commands.learners import usable
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were shown when the table was used

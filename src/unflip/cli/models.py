@@ -33,10 +33,10 @@ def predict(
     Example: unflip predict model people.csv --out predictions.csv
     """
     with one_sentence():
-        from unflip.files import load
-        from unflip.files.output import check_output
-        from unflip.own_data import predict_files, predict_table, read_for, write_predictions
-        from unflip.own_data.predict import is_streamed
+        from unflip._output import check_output
+        from unflip.commands import predict_files, predict_table, read_for, write_predictions
+        from unflip.commands.predict import is_streamed
+        from unflip.models import load
 
         check_output(out)
         if out.exists() and data.exists() and out.samefile(data):
@@ -71,8 +71,8 @@ def card(
     Example: unflip card model --out model-card.md
     """
     with one_sentence():
-        from unflip.files import card as describe
-        from unflip.files.output import write_whole
+        from unflip._output import write_whole
+        from unflip.models import card as describe
 
         text = describe(model)
         if out is not None:

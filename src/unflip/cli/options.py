@@ -52,7 +52,7 @@ def read(
     image_size: str | None = None,
 ) -> Any:
     """Read DATA with its labels."""
-    from unflip.files import read_table
+    from unflip.tables import read_table
 
     is_file = data.is_file() and data.suffix.lower() != ".npz"
     if is_file and label is None:
@@ -66,8 +66,8 @@ def read_matrix(transition: str, table: Any) -> Any:
         return None
     import numpy as np
 
-    from unflip.own_data import read_transition
-    from unflip.own_data.learners import labels
+    from unflip.commands import read_transition
+    from unflip.commands.learners import labels
 
     return read_transition(transition, np.unique(labels(table)))
 

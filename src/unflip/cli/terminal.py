@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from unflip.commands import Noise
     from unflip.metrics import CleanAccuracy
-    from unflip.own_data import Noise
 
 LONGEST_NAME = 10  # characters of a class in a table of T
 RATES = 20  # columns of the terminal that rates and shares take

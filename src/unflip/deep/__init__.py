@@ -15,13 +15,12 @@ from unflip.deep.losses import (
     TruncatedGCELoss,
     UnhingedLoss,
 )
-from unflip.deep.methods import METHODS, Method, find_method, make_method
+from unflip.deep.methods import Method, find_method, make_method
 from unflip.deep.networks import CNN6, MLP, LeNet, make_network
 from unflip.deep.trainer import Trainer
 
 __all__ = [
     "CNN6",
-    "METHODS",
     "MLP",
     "BackwardLoss",
     "ForwardLoss",

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from unflip._estimator import check_rows
+from unflip._base import check_rows
 from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.deep.distributed import first_rank, launched
 from unflip.deep.methods import Method

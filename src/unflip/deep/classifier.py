@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from unflip._estimator import resolve_transition
+from unflip import registry
+from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior
 from unflip.deep._network_estimator import (
@@ -17,11 +18,10 @@ from unflip.deep._network_estimator import (
     shared_random_state,
     steps,
 )
-from unflip.deep.crossfit import CrossFitEM
 from unflip.deep.distributed import first_rank
 from unflip.deep.methods import find_method, make_method
 from unflip.deep.trainer import Trainer
-from unflip.files import Savable
+from unflip.models import Savable
 
 LEAST_STEPS = 2000  # with epochs=None small data are gone through until so many steps are done
 DROPS = ("mlp", "cnn6")  # the named networks that take ``dropout``
@@ -264,7 +264,8 @@ default="mcldce"
         self.transition_, self.transition_estimator_ = None, None
         if self.transition is None and not find_method(self.method, **options).wants_transition(**options):
             return
-        default = CrossFitEM(
+        default = registry.make(
+            "CrossFitEM",
             network=self.network,
             network_options=self.network_options,
             device=self._device(),

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from unflip._estimator import LinearScoresClassifier, check_training_data
+from unflip._base import LinearScoresClassifier, check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import project_to_simplex
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unflip._estimator import LinearScoresClassifier, check_training_data, resolve_transition
+from unflip._base import LinearScoresClassifier, check_training_data, resolve_transition
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior
 from unflip.core.one_vs_rest import binary_labels, binary_rates

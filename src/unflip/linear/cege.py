@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unflip._estimator import check_training_data
+from unflip._base import check_training_data
 from unflip._validation import FloatArray, check_prior
 from unflip.core import ClassSums, clean_prior
 from unflip.core.one_vs_rest import BinaryRates, binary_labels, binary_rates, check_informative

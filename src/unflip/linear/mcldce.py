@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unflip._estimator import check_training_data
+from unflip._base import check_training_data
 from unflip._validation import check_classes
 from unflip.core import ClassSums
 from unflip.core.centroid import Operator, check_operator

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from unflip._estimator import check_training_data
+from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import ClassSums, clean_prior, decomposed_risk, linear_risk
 from unflip.core.centroid import Operator, check_operator

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from unflip._estimator import check_training_data
+from unflip._base import check_training_data
 from unflip._validation import FloatArray
 from unflip.core import clean_prior
 from unflip.core.one_vs_rest import BinaryRates, binary_rates, check_informative

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from unflip._output import write_whole
 from unflip.bench.experiment import Experiment
-from unflip.files.output import write_whole
 from unflip.report.grid import accuracy_grid, transition_grid
 from unflip.report.results import Results, gather
 from unflip.report.tables import csv_table, latex_table, markdown_table

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
+from unflip import registry
 from unflip.bench.experiment import Protocol
 from unflip.report.commits import made_by, short_name
 from unflip.report.results import LAST, PAPER, Result, Results
 
 SYMBOLS = {"protocol": "†", "commit": "‡"}
-TWO_NETWORKS = ("coteaching", "coteaching+", "jocor")  # kinds of methods
 
 
 def symbols(marks: Collection[str], found: Collection[Result]) -> str:
@@ -91,7 +91,8 @@ def mark_notes(results: Results, found: Collection[Result]) -> list[str]:
 
 def two_networks(results: Results) -> list[str]:
     """Return a note on how methods of two networks are scored: what a published number scores may be another thing."""
-    methods = [m for m in results.methods if results.experiment.methods[m].settings["kind"] in TWO_NETWORKS]
+    pairs = {entry.name for entry in registry.ENTRIES if entry.networks == 2}
+    methods = [m for m in results.methods if results.experiment.methods[m].settings["kind"] in pairs]
     if not methods:
         return []
     names = ", ".join(results.experiment.methods[method].title for method in methods)

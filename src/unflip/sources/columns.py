@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unflip.files.frames import no_such
+from unflip.tables.frames import no_such
 
 
 def check_roles(names: Sequence[Any], label: Any, weights: Any, columns: Sequence[Any] | None, said: str) -> None:

@@ -1,4 +1,4 @@
-"""CSV and TSV files as data frames of some rows, read with the meaning that :func:`unflip.files.read_table` gives."""
+"""CSV and TSV files as data frames of some rows, read with the meaning that :func:`unflip.tables.read_table` gives."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unflip.files.frames import CHECKED, CSVFormat, _pandas, find_format, readable
-from unflip.files.tables import TAB
+from unflip.tables.frames import CHECKED, CSVFormat, _pandas, find_format, readable
+from unflip.tables.table import TAB
 
 Kinds = dict[str, str]  # of columns: "empty", "int", "float", "bool" or "text"
 

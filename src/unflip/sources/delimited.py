@@ -5,11 +5,11 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-from unflip.files.frames import SEPARATORS, _is_number
-from unflip.files.tables import TAB
 from unflip.sources.block import Block
 from unflip.sources.source import Source
 from unflip.sources.tables import Columns, batch_block, choose_columns, pyarrow
+from unflip.tables.frames import SEPARATORS, _is_number
+from unflip.tables.table import TAB
 
 BYTES = 2**22  # that pyarrow parses at a time
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from unflip._validation import FloatArray, IntArray
-from unflip.files.frames import _pandas, no_such
-from unflip.files.labels import stripped_labels
 from unflip.sources.block import Block, BlockError, make_block
 from unflip.sources.csv_frames import CSVFile, open_csv
 from unflip.sources.open import PARQUET, ROWS, TEXT, _paths
 from unflip.sources.parquet_frames import ParquetFile, open_parquet
 from unflip.sources.source import Source
+from unflip.tables.frames import _pandas, no_such
+from unflip.tables.labels import stripped_labels
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unflip.files.labels import is_missing, plain_array
+from unflip.tables.labels import is_missing, plain_array
 
 KINDS = {"U": "strings", "b": "booleans"}  # by NumPy's letter; all others are numbers
 

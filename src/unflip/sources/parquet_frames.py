@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unflip.files.frames import _check_unique, _pandas
 from unflip.sources.parquet import _open, row_group_runs
 from unflip.sources.tables import pyarrow
+from unflip.tables.frames import _check_unique, _pandas
 
 
 @dataclass(frozen=True)

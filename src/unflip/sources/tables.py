@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unflip.files.labels import stripped_labels
 from unflip.sources.block import Block, BlockError, make_block
 from unflip.sources.columns import check_roles
+from unflip.tables.labels import stripped_labels
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from unflip.transition.sample import Sample, sample_rows
 from unflip.transition.volmin import VolMin
 
 if TYPE_CHECKING:
-    from unflip.deep.crossfit import CrossFitEM
-    from unflip.deep.volminnet import VolMinNet
+    from unflip.transition.crossfit import CrossFitEM
+    from unflip.transition.volminnet import VolMinNet
 
 __all__ = [
     "AnchorPoints",
@@ -34,7 +34,8 @@ _WITH_NETWORKS = {"CrossFitEM": "crossfit", "VolMinNet": "volminnet"}
 def __getattr__(name: str) -> Any:
     if name not in _WITH_NETWORKS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"unflip.deep.{_WITH_NETWORKS[name]}"), name)
+    import_module("unflip.deep")  # first: it says how to install PyTorch
+    value = getattr(import_module(f"unflip.transition.{_WITH_NETWORKS[name]}"), name)
     globals()[name] = value
     return value
 

@@ -5,12 +5,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from unflip import registry
 from unflip._validation import FloatArray, check_transition
-from unflip.transition.anchor_points import AnchorPoints
-from unflip.transition.dual_t import DualT
-from unflip.transition.volmin import VolMin
-
-METHODS: dict[str, Any] = {"volmin": VolMin, "anchor": AnchorPoints, "dual-t": DualT}
 
 
 def estimate_transition(
@@ -48,14 +44,14 @@ def estimate_transition(
            [0.2, 0.6, 0.2],
            [0.2, 0.2, 0.6]])
     """
-    if isinstance(method, str) and method in METHODS:
-        estimator = METHODS[method]()
+    if isinstance(method, str):
+        estimator = registry.find(method, "transition").load()()
     elif hasattr(method, "fit") and not isinstance(method, type):
         estimator = clone(method)
     else:
         raise ValueError(
-            f"method must be one of {', '.join(map(repr, METHODS))}, or an estimator with fit and transition_; "
-            f"got {method!r}"
+            f"method must be one of {', '.join(registry.names('transition'))}, or an estimator with fit and "
+            f"transition_; got {method!r}"
         )
     given = {"classes": classes, "random_state": random_state}
     takes = estimator.get_params(deep=False)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from unflip._estimator import check_training_data
+from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior, project_to_simplex
 from unflip.core.conditioning import well_conditioned

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from unflip._estimator import LinearScoresClassifier, check_training_data
+from unflip._base import LinearScoresClassifier, check_training_data
 from unflip._validation import FloatArray
 from unflip.core.conditioning import well_conditioned
 from unflip.transition._crossfit_logistic import cross_fit, held_out_losses

@@ -1,6 +1,6 @@
 """The deep methods, one a file: ``forward(x, y, epoch)`` is the loss, ``predict(x)`` the clean logits.
 
-A new method is a file with a subclass of ``Method``, and one line in ``METHODS``.
+A new method is a file with a subclass of ``Method``, and one line in ``unflip/registry.py``.
 """
 
 import inspect
@@ -8,57 +8,22 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from unflip import registry
 from unflip.deep.methods._base import Method
-from unflip.deep.methods.coteaching import CoTeaching
-from unflip.deep.methods.coteaching_plus import CoTeachingPlus
-from unflip.deep.methods.cross_entropy import CrossEntropy
-from unflip.deep.methods.forward import Forward
-from unflip.deep.methods.gce import GCE
-from unflip.deep.methods.jocor import JoCoR
-from unflip.deep.methods.mcldce import MCLDCE
-from unflip.deep.methods.sigua import SIGUA
-from unflip.deep.methods.volminnet import VolMinNetMethod
 from unflip.deep.networks import NetworkFactory
 
-METHODS: dict[str, type[Method]] = {
-    "ce": CrossEntropy,
-    "gce": GCE,
-    "coteaching": CoTeaching,
-    "coteaching+": CoTeachingPlus,
-    "jocor": JoCoR,
-    "sigua": SIGUA,
-    "mcldce": MCLDCE,
-    "forward": Forward,
-    "volminnet": VolMinNetMethod,
-}
-
-__all__ = [
-    "GCE",
-    "MCLDCE",
-    "METHODS",
-    "SIGUA",
-    "CoTeaching",
-    "CoTeachingPlus",
-    "CrossEntropy",
-    "Forward",
-    "JoCoR",
-    "Method",
-    "VolMinNetMethod",
-    "find_method",
-    "make_method",
-]
+__all__ = ["Method", "find_method", "make_method"]
 
 
 def find_method(name: str, **settings: Any) -> type[Method]:
     """Return the class of a method by its name; an unknown name or setting is refused with a list of the known ones."""
-    if name not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {name!r}")
-    parameters = inspect.signature(METHODS[name]).parameters.values()
+    method: type[Method] = registry.find(name, "deep").load()
+    parameters = inspect.signature(method).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     unknown = sorted(set(settings) - set(known))
     if unknown:
         raise ValueError(f"method {name!r} has no setting {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
-    return METHODS[name]
+    return method
 
 
 def make_method(
@@ -74,7 +39,7 @@ def make_method(
     Parameters
     ----------
     name : str
-        A key of ``METHODS``.
+        One of ``unflip.registry.names("deep")``.
     network_factory : callable
         Makes a fresh network at each call, as :func:`unflip.deep.make_network` returns it.
     n_classes : int

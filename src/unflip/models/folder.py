@@ -1,0 +1,195 @@
+"""Models out and in: a folder with ``model.json`` and ``weights.safetensors``. Nothing in it is ever executed."""
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from unflip import __version__, registry
+from unflip._output import replaced_folder
+from unflip.models.checks import check_attributes, check_classifier, check_parameters
+from unflip.models.encoding import Arrays, decode, encode_model
+from unflip.registry import saved_classes
+
+FORMAT = 1
+FILES = {"model.json", "weights.safetensors"}
+LIBRARIES = ("numpy", "scipy", "sklearn", "pandas", "torch")  # whose versions a file notes
+
+
+class Savable:
+    """Gives a classifier ``save(path)``; :func:`load` reads it back."""
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the fitted model to the folder ``path``: ``model.json`` and ``weights.safetensors``, no pickle.
+
+        The folder appears whole or not at all. A folder that holds a saved model and nothing else is replaced; anything
+        else is refused. What only code could restore (an estimator given as ``transition``, a generator given as
+        ``random_state``, a splitter given as ``cv``) is left out: the fitted T is kept, how it was estimated is not.
+        What :func:`load` would refuse, such as weights that are not finite, is refused here already.
+        """
+        return _write(Path(path).resolve(), self)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """The fitted attributes, as plain values, arrays, ClassSums, models and containers of them."""
+        parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
+        return {name: value for name, value in vars(self).items() if name not in parameters}
+
+    def _set_fitted_state(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def _check_fitted_state(self) -> None:
+        """Refuse, with a ValueError, a state whose parts do not fit together; ``save`` and :func:`load` ask."""
+        check_classifier(self)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that ``save`` wrote. It runs no code from the file.
+
+    A file that is truncated, edited (checksums tell), of a newer format or not one of ours is refused with the reason,
+    and so is one whose parts do not fit together: coefficients of another shape than classes by features, a T whose
+    rows do not sum to one, categories that make another number of features, weights that give no probabilities,
+    parameters, attributes or arrays that the class does not have.
+
+    Parameters
+    ----------
+    path : path-like
+        The model's folder.
+    """
+    folder = Path(path)
+    document = read_document(folder)
+    if document["class"] not in saved_classes():
+        raise ValueError(f"{folder} holds a {document['class']!r}, which is none of {', '.join(saved_classes())}")
+    if document.get("checksum") != checksum(document):
+        raise ValueError(
+            f"{folder / 'model.json'} is damaged or was edited: its checksum differs. To change a model load it, set "
+            "what you want and save it again"
+        )
+    arrays = _read_weights(folder / "weights.safetensors", document.get("weights_sha256"))
+    try:
+        model = _build(document, arrays)
+        if not model._fitted_state():
+            raise ValueError("it has no fitted attributes")
+        if arrays:
+            raise ValueError(f"the weights hold {', '.join(map(repr, [*arrays][:5]))}, which the model does not have")
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RecursionError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ValueError(f"{folder} is damaged or was edited: {error}") from error
+    return model
+
+
+def read_document(folder: Path) -> dict[str, Any]:
+    """Return ``model.json`` of a saved model, if it is of the format that this version reads."""
+    path = folder / "model.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is not a saved model: it has no model.json")
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version, name, versions = document["format"], document["class"], document.get("versions", {})
+        if not isinstance(name, str):
+            raise ValueError(f"its class is {name!r}")
+        if not isinstance(versions, dict):
+            raise ValueError(f"its versions are {versions!r}")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if type(version) is not int or version != FORMAT:  # True == 1 == 1.0
+        raise ValueError(
+            f"{folder} has format {version!r}; this version of unflip ({__version__}) reads format {FORMAT}. "
+            "Upgrade unflip, or save the model again"
+        )
+    return document
+
+
+def checksum(document: dict[str, Any]) -> str:
+    """Return the SHA-256 of a ``model.json`` in all but its own ``checksum``, whatever its layout."""
+    rest = {name: value for name, value in document.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _read_weights(path: Path, digest: Any) -> Arrays:
+    safetensors = _safetensors()
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != digest:
+            raise ValueError("it is not the file that model.json was written with, their checksums differ")
+        with safetensors.safe_open(path, framework="numpy") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
+    except Exception as error:  # safetensors has its own exceptions, a missing file Python's
+        raise ValueError(f"{path} is damaged or missing: {error}") from error
+
+
+def _build(content: Any, arrays: Arrays) -> Any:
+    """Make a model of what :func:`encode_model` wrote, and check that its parts fit together."""
+    name = content["class"]
+    if name not in saved_classes():
+        raise ValueError(f"it holds a {name!r}, which is none of {', '.join(saved_classes())}")
+    parameters = decode(content["parameters"], arrays, _build)
+    attributes = decode(content["attributes"], arrays, _build)
+    model = registry.make(name, **parameters)
+    check_parameters(model)
+    if attributes is None:
+        return model
+    check_attributes(name, attributes)
+    model._set_fitted_state(attributes)
+    model._check_fitted_state()
+    return model
+
+
+def _write(path: Path, model: Any) -> Path:
+    name = type(model).__name__
+    if name not in saved_classes():
+        raise ValueError(f"{name} cannot be saved; these can: {', '.join(saved_classes())}")
+    check_replaceable(path)
+    arrays: Arrays = {}
+    content = encode_model(model, "", arrays)
+    if content["attributes"] is None:
+        raise ValueError(f"this {name} is not fitted yet; call fit before save")
+    with replaced_folder(path) as partial:
+        _safetensors().numpy.save_file(arrays, partial / "weights.safetensors")
+        digest = hashlib.sha256((partial / "weights.safetensors").read_bytes()).hexdigest()
+        document = {"format": FORMAT, "versions": _versions(), "weights_sha256": digest, **content}
+        document["checksum"] = checksum(document)
+        (partial / "model.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse a path that holds anything but a saved model, or an empty folder."""
+    if path.exists() and not _is_saved_model(path) and not (path.is_dir() and not any(path.iterdir())):
+        raise FileExistsError(
+            f"{path} exists and is not a folder with a saved model and nothing else; choose another path"
+        )
+
+
+def _is_saved_model(path: Path) -> bool:
+    try:
+        document = json.loads((path / "model.json").read_text(encoding="utf-8"))
+        return {item.name for item in path.iterdir()} <= FILES and document["class"] in saved_classes()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _versions() -> dict[str, str]:
+    loaded = {name: sys.modules[name].__version__ for name in LIBRARIES if name in sys.modules}
+    return {"unflip": __version__, "python": platform.python_version(), **loaded}
+
+
+def _safetensors() -> ModuleType:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("model files need safetensors: pip install safetensors") from error
+    return safetensors

@@ -1,0 +1,117 @@
+"""The page that a person looks at: one HTML file with the noise that was found and the labels that are suspect."""
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unflip._output import write_whole
+from unflip._validation import FloatArray
+from unflip.page.data import ComparedClassifier, Page, Suspect, check_page
+from unflip.page.marks import axis, curve, flips, heat
+
+try:
+    from jinja2 import Environment, StrictUndefined, Template
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("the page needs jinja2: pip install unflip[report]") from error
+
+__all__ = ["ComparedClassifier", "Page", "Suspect", "write_page"]
+
+
+def write_page(page: Page, path: str | Path) -> Path:
+    """Write the page as one HTML file that needs no network, and return its path.
+
+    The file appears whole or not at all; the same data give the same bytes. Every name stays text: the template escapes
+    it, the data lie in a JSON block without ``<``, and the page's policy lets no script run but its own, known by its
+    hash.
+
+    Notes
+    -----
+    The page exports ``name,given,corrected`` of the ticked suspects as CSV by RFC 4180 (CRLF, quotes where needed,
+    UTF-8 without a mark), with every value exactly as it came: the file is there to be joined with the data by name.
+    A value that a spreadsheet would take for a formula (it begins with ``= + - @``, a tab or a return, and is no
+    number) is therefore not altered; the page says how many there are and to import them as text.
+
+    Raises
+    ------
+    ValueError
+        Something of the page contradicts the rest, or a name cannot be written as UTF-8.
+    ModuleNotFoundError
+        There is no jinja2.
+    """
+    T, counts = check_page(page)
+    rate = page.noise_rate
+    if rate is None:
+        rate = 1 - float(counts["clean_counts"] @ np.diag(T)) / float(counts["clean_counts"].sum())
+    script = _part("page.js")
+    html = _template().render(
+        page=page,
+        n_classes=len(T),
+        noise_rate=rate,
+        heat=heat(T),
+        flips=flips(T, counts["clean_counts"]),
+        counts=counts,
+        axis=axis(page.classifiers),
+        curves=[curve(name, values) for name, values in page.curves.items()],
+        has_thumbnails=any(suspect.thumbnail for suspect in page.suspects or ()),
+        data=_data(page, T),
+        script=script,
+        style=_part("page.css"),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+    try:
+        content = html.encode()
+    except UnicodeEncodeError as error:
+        bad = html[error.start : error.end]
+        raise ValueError(f"a name on the page has {bad!r}, which is no character: decode it as text first") from error
+    return write_whole(path, content)
+
+
+def _data(page: Page, T: FloatArray) -> str:
+    """Return what the script reads, as JSON without the characters that mean something in HTML."""
+    suspects = page.suspects or ()
+    code = {name: i for i, name in enumerate(page.classes)}
+    thumbnails = [base64.b64encode(suspect.thumbnail or b"").decode() for suspect in suspects]
+    data: dict[str, Any] = {
+        "classes": list(page.classes),
+        "transition": np.round(T, 5).tolist(),
+        "name": [suspect.name for suspect in suspects],
+        "given": [code[suspect.given] for suspect in suspects],
+        "suggested": [code[suspect.suggested] for suspect in suspects],
+        "probability": [round(float(suspect.probability), 6) for suspect in suspects],
+        "thumbnail": thumbnails if any(thumbnails) else [],
+    }
+    text = json.dumps(data, separators=(",", ":"))
+    # The browser keeps the ticks under this name, so those of another page are never taken for this one's.
+    text = f'{{"key":"unflip-{hashlib.sha256(text.encode()).hexdigest()[:16]}",{text[1:]}'
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+@cache
+def _part(name: str) -> str:
+    text = (files("unflip.page") / "templates" / name).read_text(encoding="utf-8")
+    return text.replace("\r\n", "\n")  # a browser would, and the script's hash must stay its hash
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters["percent"] = _percent
+    return environment.from_string(_part("page.html.j2"))
+
+
+def _percent(fraction: float, digits: int = 1) -> str:
+    """Return a fraction as per cent; what is not quite none or all is not rounded to it."""
+    text = f"{fraction:.{digits}%}"
+    if fraction > 0 and text == f"{0:.{digits}%}":
+        return f"<{10**-digits:.{digits}f}%"
+    if fraction < 1 and text == f"{1:.{digits}%}":
+        return f">{100 - 10**-digits:.{digits}f}%"
+    return text

@@ -1,0 +1,127 @@
+"""Every method, estimator of T and saved class, once. All other lists derive from this one.
+
+The public names of ``unflip``, ``unflip fit --method``, the methods of ``NoisyLabelClassifier``, what ``unflip.load``
+may build, the kinds that an experiment file may name, the methods whose predictions the audit takes as clean, and the
+notes below a report's table all come from ``ENTRIES``. A new method is a new file and one new line here.
+"""
+
+from importlib import import_module
+from typing import Any, Literal, NamedTuple
+
+Family = Literal["linear", "deep", "transition", "any", "table"]
+
+
+class Entry(NamedTuple):
+    """One line of the registry.
+
+    Attributes
+    ----------
+    name : str or None
+        The name that users type: in ``--method``, ``NoisyLabelClassifier(method=...)``,
+        ``estimate_transition(method=...)`` and experiment files. If None, the class is not offered by name.
+    module, cls : str
+        The class and the module it is defined in.
+    family : {"linear", "deep", "transition", "any", "table"}
+        A linear classifier, a method that trains networks, an estimator of T, a classifier that wraps any model, or a
+        class that handles tables.
+    takes_transition : bool
+        Whether it corrects its loss with T.
+    robust : bool
+        Whether it withstands noise without T, so that its predictions are already of the clean label.
+    networks : int
+        How many networks it trains.
+    saved : bool
+        Whether it has ``save``, so that :func:`unflip.load` may build it.
+    """
+
+    name: str | None
+    module: str
+    cls: str
+    family: Family
+    takes_transition: bool = False
+    robust: bool = False
+    networks: int = 0
+    saved: bool = False
+
+    def load(self) -> Any:
+        """Import and return the class."""
+        return getattr(import_module(f"unflip.{self.module}"), self.cls)
+
+
+ENTRIES = [
+    Entry("mcldce", "linear.mcldce_cv", "MCLDCEClassifierCV", "linear", takes_transition=True, saved=True),
+    Entry(None, "linear.mcldce", "MCLDCEClassifier", "linear", takes_transition=True, saved=True),
+    Entry("ule", "linear.ule", "ULEClassifier", "linear", takes_transition=True, saved=True),
+    Entry("musgd", "linear.musgd", "MuSGDClassifier", "linear", takes_transition=True, saved=True),
+    Entry(
+        "rank-pruning",
+        "linear.rank_pruning",
+        "RankPruningClassifier",
+        "linear",
+        takes_transition=True,
+        robust=True,
+        saved=True,
+    ),
+    Entry("lnsi", "linear.lnsi", "LNSIClassifier", "linear", saved=True),
+    Entry("scd", "linear.scd", "SCDClassifier", "linear", saved=True),
+    Entry("lics", "linear.lics", "LICSClassifier", "linear", takes_transition=True, saved=True),
+    Entry("cege", "linear.cege", "CEGEClassifier", "linear", takes_transition=True, saved=True),
+    Entry("ce", "deep.methods.cross_entropy", "CrossEntropy", "deep", networks=1),
+    Entry("gce", "deep.methods.gce", "GCE", "deep", robust=True, networks=1),
+    Entry("coteaching", "deep.methods.coteaching", "CoTeaching", "deep", robust=True, networks=2),
+    Entry("coteaching+", "deep.methods.coteaching_plus", "CoTeachingPlus", "deep", robust=True, networks=2),
+    Entry("jocor", "deep.methods.jocor", "JoCoR", "deep", robust=True, networks=2),
+    Entry("sigua", "deep.methods.sigua", "SIGUA", "deep", robust=True, networks=1),
+    Entry("mcldce", "deep.methods.mcldce", "MCLDCE", "deep", takes_transition=True, networks=1),
+    Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
+    Entry("volminnet", "deep.methods.volminnet", "VolMinNetMethod", "deep", networks=1),
+    Entry("volmin", "transition.volmin", "VolMin", "transition", saved=True),
+    Entry("anchor", "transition.anchor_points", "AnchorPoints", "transition"),
+    Entry("dual-t", "transition.dual_t", "DualT", "transition"),
+    Entry("volminnet", "transition.volminnet", "VolMinNet", "transition", networks=1),
+    Entry("crossfit-em", "transition.crossfit", "CrossFitEM", "transition", networks=1),
+    Entry(None, "deep.classifier", "NoisyLabelClassifier", "any", takes_transition=True, saved=True),
+    Entry(None, "tables.classifier", "TableClassifier", "table", saved=True),
+    Entry(None, "tables.preprocessing", "Preprocessor", "table", saved=True),
+]
+
+
+def names(family: Family) -> list[str]:
+    """Return the names that users type for a family, in the order of the registry."""
+    return [entry.name for entry in ENTRIES if entry.family == family and entry.name is not None]
+
+
+def find(name: str, family: Family) -> Entry:
+    """Return the entry that a user's word names.
+
+    Examples
+    --------
+    >>> find("gce", "deep").cls
+    'GCE'
+    """
+    for entry in ENTRIES:
+        if (entry.name, entry.family) == (name, family):
+            return entry
+    raise ValueError(f"unknown method {name!r}; choose one of {', '.join(names(family))}")
+
+
+def find_class(cls: str) -> Entry | None:
+    """Return the entry of a class by the class's name, or None if it is not registered."""
+    return next((entry for entry in ENTRIES if entry.cls == cls), None)
+
+
+def saved_classes() -> list[str]:
+    """Return the names of the classes that :func:`unflip.load` may build."""
+    return [entry.cls for entry in ENTRIES if entry.saved]
+
+
+def make(cls: str, **parameters: Any) -> Any:
+    """Return a new object of a registered class.
+
+    A part of the package may need a class from a layer above it as a default: a network's classifier needs an estimator
+    of T. It names the class here instead of importing it.
+    """
+    entry = find_class(cls)
+    if entry is None:
+        raise ValueError(f"{cls} is not in the registry")
+    return entry.load()(**parameters)

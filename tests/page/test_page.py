@@ -1,0 +1,326 @@
+import dataclasses
+import hashlib
+import json
+import re
+from base64 import b64decode, b64encode
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jinja2")
+
+from unflip.page.data import PNG
+from unflip.page.marks import axis, curve, heat
+from unflip.page.write import ComparedClassifier, Page, Suspect, write_page
+
+HOSTILE = "<script>alert(1)</script>"
+QUOTED = """a"b'c</script><!--&amp; .png"""
+VOID = {"meta", "link", "input", "br", "img"}
+SHAPES = {"circle", "path", "rect", "polyline"}
+
+
+class Tree(HTMLParser):
+    """Every element of a page with its attributes and own text; it fails on a tag that is not closed in order."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.elements, self.open, self.closed_alone = [], [], 0
+        self.feed(html)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        element = {"tag": tag, **dict(attributes), "text": "", "inside": [e["tag"] for e in self.open]}
+        self.elements.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag, attributes):
+        assert tag in SHAPES
+        self.elements.append({"tag": tag, **dict(attributes), "text": "", "inside": [e["tag"] for e in self.open]})
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()["tag"] == tag
+
+    def handle_data(self, data):
+        for element in self.open:
+            element["text"] += data
+
+    def find(self, tag, **attributes):
+        return [e for e in self.elements if e["tag"] == tag and all(e.get(k) == v for k, v in attributes.items())]
+
+    def of_class(self, name):
+        return [e for e in self.elements if name in (e.get("class") or "").split()]
+
+    def data(self):
+        return json.loads(self.find("script", id="data")[0]["text"])
+
+
+def make(classes=("cat", "dog", "eel"), **changes):
+    c = len(classes)
+    T = np.full((c, c), 0.3 / (c - 1))
+    np.fill_diagonal(T, 0.7)
+    T[0] = 0
+    T[0, :2] = 0.6, 0.4
+    clean = np.arange(c) + 100.0
+    page = Page(
+        title="Animals",
+        summary=[("data", "animals.csv")],
+        classes=classes,
+        transition=T,
+        noisy_counts=np.rint(clean @ T),
+        clean_counts=clean,
+        noise_rates=1 - np.diag(T),
+        curves={"loss": [2.0, 1.0, 0.5]},
+        classifiers=[
+            ComparedClassifier("MC-LDCE", 0.9, 0.88, 0.92, 0.6, 0.91, "T estimated"),
+            ComparedClassifier("logistic regression", 0.7, 0.66, 0.74),
+        ],
+        suspects=[Suspect("1.png", classes[0], classes[1], 0.9), Suspect("2.png", classes[1], classes[0], 0.8)],
+        n_samples=1000,
+        n_suspects_total=7,
+        made_with="unflip 1.2.3",
+    )
+    return dataclasses.replace(page, **changes)
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(page):
+        return Tree(write_page(page, tmp_path / "page.html").read_text(encoding="utf-8"))
+
+    return write
+
+
+def test_noise_rate_is_the_share_of_samples_that_change_class(written):
+    page = make()
+    expected = sum(page.clean_counts[i] * page.transition[i, j] for i in range(3) for j in range(3) if i != j) / sum(
+        page.clean_counts
+    )
+    tree = written(page)
+    assert tree.find("p", id="noise-rate")[0]["text"] == f"{expected:.1%}"
+    assert len([e for e in tree.find("circle") if e.get("class") == "on"]) == round(100 * expected)
+
+
+def test_noise_rate_may_be_known_better_than_from_T(written, tmp_path):
+    assert written(make(noise_rate=0.123)).find("p", id="noise-rate")[0]["text"] == "12.3%"
+    with pytest.raises(ValueError, match="noise_rate must be a fraction"):
+        write_page(make(noise_rate=1.5), tmp_path / "page.html")
+
+
+def test_everything_that_was_given_is_on_the_page(written):
+    tree = written(make())
+    text = tree.find("body")[0]["text"]
+    for part in ("Animals", "animals.csv", "MC-LDCE", "T estimated", "90.0%", "88.0% – 92.0%", "60.0%", "91.0%",
+                 "unflip 1.2.3", "epoch 3", "7 of 1,000", "listed are 2"):  # fmt: skip
+        assert part in text
+    assert tree.find("title")[0]["text"] == "Animals"
+    data = tree.data()
+    assert (data["name"], data["given"], data["suggested"]) == (["1.png", "2.png"], [0, 1], [1, 0])
+    assert data["probability"] == [0.9, 0.8]
+    np.testing.assert_allclose(data["transition"], make().transition)
+
+
+def test_the_most_frequent_flips_are_sorted_by_the_samples_they_move(written):
+    page = make(clean_counts=[1000.0, 10.0, 500.0])
+    pairs = [" ".join(e["text"].split()) for e in written(page).of_class("pair")]
+    assert pairs == ["cat → dog", "eel → cat", "eel → dog", "dog → cat", "dog → eel"]
+
+
+def test_a_page_may_be_nearly_empty(written):
+    tree = written(
+        make(("a", "b"), transition=np.eye(2), noise_rates=[0, 0], curves={}, classifiers=[], suspects=[], summary=[])
+    )
+    assert tree.find("p", id="noise-rate")[0]["text"] == "0.0%"
+    text = tree.find("body")[0]["text"]
+    assert "No label looks wrong" in text
+    assert "every class keeps its label" in text
+    assert "Training" not in text
+    assert "Compared classifiers" not in text
+
+
+def test_a_page_where_nobody_looked_for_suspects_says_nothing_of_them(written):
+    tree = written(make(suspects=None, n_suspects_total=0))
+    assert "Training" in tree.find("body")[0]["text"]
+    assert not tree.find("section", id="suspects")
+    assert not tree.find("table", id="table")
+    assert not any("uspect" in element["text"] for kind in ("p", "h2", "a") for element in tree.find(kind))
+
+
+def test_names_stay_text_wherever_they_stand(written):
+    classes = (HOSTILE, QUOTED)
+    tree = written(
+        make(
+            classes,
+            title=HOSTILE,
+            summary=[(QUOTED, HOSTILE)],
+            curves={HOSTILE: [1, 2], QUOTED: [2, 1]},
+            classifiers=[ComparedClassifier(HOSTILE, 0.5, 0.4, 0.6, note=QUOTED)],
+            suspects=[Suspect(QUOTED, *classes, 0.5), Suspect(HOSTILE, *classes[::-1], 0.5)],
+            made_with=HOSTILE,
+        )
+    )
+    script = (files("unflip.page") / "templates" / "page.js").read_text(encoding="utf-8")
+    assert [e["text"] for e in tree.find("script") if "type" not in e] == [script]
+    assert tree.data()["name"] == [QUOTED, HOSTILE]
+    assert tree.data()["classes"] == list(classes)
+    assert tree.find("title")[0]["text"] == HOSTILE
+    assert {e["title"] for e in tree.of_class("name") if "title" in e} == set(classes)
+    shown = [e["text"] for e in tree.of_class("name")]
+    assert shown.count(HOSTILE) >= 8
+    assert shown.count(QUOTED) >= 6
+
+
+def test_the_data_block_holds_nothing_that_html_reads(tmp_path):
+    separators = "\u2028\u2029]]>"
+    page = make((HOSTILE, QUOTED, separators))
+    html = write_page(page, tmp_path / "page.html").read_text(encoding="utf-8")
+    block = html.split('id="data">')[1].split("</script>")[0]
+    assert block.isascii()
+    assert not set("<>&") & set(block)
+    assert json.loads(block)["classes"] == list(page.classes)
+
+
+def test_only_the_own_script_may_run_and_nothing_is_fetched(written):
+    tree = written(make())
+    own = next(e["text"] for e in tree.find("script") if "type" not in e)
+    policy = next(e["content"] for e in tree.find("meta") if e.get("http-equiv") == "Content-Security-Policy")
+    assert f"script-src 'sha256-{b64encode(hashlib.sha256(own.encode()).digest()).decode()}'" in policy
+    assert "default-src 'none'" in policy
+    for element in tree.elements:
+        assert not any(key.startswith("on") for key in element)
+        for key in ("src", "href", "srcset", "action"):
+            assert element.get(key, "#").startswith(("#", "data:"))
+    assert not re.search(r"url\(|@import", tree.find("style")[0]["text"])
+
+
+def test_same_data_same_bytes_and_nothing_else_is_left(tmp_path):
+    first = write_page(make(), tmp_path / "new folder" / "a.html")
+    second = write_page(make(), str(tmp_path / "new folder" / "b.html"))
+    assert first.read_bytes() == second.read_bytes()
+    assert sorted(path.name for path in first.parent.iterdir()) == ["a.html", "b.html"]
+
+
+def test_a_page_that_is_refused_leaves_the_old_one(tmp_path):
+    path = write_page(make(), tmp_path / "page.html")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="probability"):
+        write_page(make(suspects=[Suspect("1", "cat", "dog", 1.5)]), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_ticks_are_kept_apart_by_what_the_page_holds(written):
+    suspects = make().suspects
+    pages = make(), make(title="Other"), make(suspects=suspects[:1]), make(suspects=suspects[::-1])
+    keys = {written(page).data()["key"] for page in pages}
+    assert len(keys) == 3  # the title changes nothing about the suspects
+
+
+def test_thumbnails_are_inside_and_may_be_missing(written):
+    picture = PNG + b"rest"
+    data = written(make(suspects=[Suspect("1", "cat", "dog", 0.5, picture), Suspect("2", "dog", "cat", 0.5)])).data()
+    assert [b64decode(text) for text in data["thumbnail"]] == [picture, b""]
+    assert written(make()).data()["thumbnail"] == []
+
+
+@pytest.mark.parametrize("n_classes", [2, 12, 13, 40, 100, 130])
+def test_the_document_stays_small_for_many_classes(written, n_classes):
+    rng = np.random.default_rng(0)
+    T = rng.dirichlet(np.full(n_classes, 0.5), n_classes)
+    classes = [f"class {k}" for k in range(n_classes)]
+    tree = written(make(classes, transition=T, noise_rates=1 - np.diag(T)))
+    assert len(tree.find("path", **{"class": "flipped"})) <= 24
+    labels = [e for e in tree.of_class("name") if "columns" not in e["inside"] and e.get("title") == classes[-1]]
+    assert len(labels) == (3 if n_classes <= 100 else 1)  # both axes and the balance
+    assert len(tree.elements) < 500 + 20 * n_classes
+
+
+def test_5000_suspects_cost_their_data_and_no_elements(tmp_path):
+    few = make(n_samples=9000, n_suspects_total=5000)
+    many = dataclasses.replace(few, suspects=[Suspect(f"{k:06d}.png", "cat", "dog", 0.5) for k in range(5000)])
+    small, large = (write_page(page, tmp_path / f"{k}.html") for k, page in enumerate((few, many)))
+    assert len(Tree(small.read_text()).elements) == len(Tree(large.read_text()).elements)
+    assert large.stat().st_size - small.stat().st_size < 5000 * 40
+
+
+def cells(paths, c):
+    """The opacity of every cell, read back from the paths."""
+    drawn = np.zeros((c, c))
+    for strength, path in paths:
+        for j, i, width, back in re.findall(r"M(\d+) (\d+)h(\d+)v1h-(\d+)z", path):
+            assert width == back
+            assert not drawn[int(i), int(j) : int(j) + int(width)].any()
+            drawn[int(i), int(j) : int(j) + int(width)] = strength
+    return drawn
+
+
+def test_the_heat_map_shades_every_cell_by_its_value():
+    T = np.random.default_rng(3).dirichlet(np.ones(7), 7)
+    shaded = heat(T)
+    flips = np.where(np.eye(7, dtype=bool), 0, T)
+    np.testing.assert_allclose(cells(shaded["flipped"], 7), flips / flips.max(), atol=0.5 / 24 + 1e-12)
+    np.testing.assert_array_equal(cells(shaded["kept"], 7), np.diag(np.diag(T)))
+    assert shaded["largest"] == flips.max()
+    assert heat(np.eye(4))["flipped"] == []
+    faint = heat(np.array([[0.99, 0.01], [0, 1]]))
+    assert (faint["largest"], cells(faint["flipped"], 2)[0, 1]) == (0.1, pytest.approx(0.1, abs=0.5 / 24))
+
+
+@pytest.mark.parametrize("numbers", [(0.9, 0.88, 0.92), (0.5, 0.5, 0.5), (0.1, 0.0, 1.0), (1.0, 0.999, 1.0), (0, 0, 0)])
+def test_the_axis_holds_every_classifier_with_few_round_ticks(numbers):
+    ticks = axis([ComparedClassifier("a", *numbers)])
+    assert 2 <= len(ticks) <= 7
+    assert ticks[0] <= numbers[1] + 1e-12
+    assert ticks[-1] >= numbers[2] - 1e-12
+    np.testing.assert_allclose(np.multiply(ticks, 100), np.rint(np.multiply(ticks, 100)), atol=1e-9)
+
+
+def test_curves_fill_their_box_and_break_at_gaps():
+    drawn = curve("loss", [3, 1, np.nan, 2, np.inf, 1, 1])
+    assert drawn["pieces"] == ["0.00,0.00 16.67,100.00", "50.00,50.00", "83.33,100.00 100.00,100.00"]
+    assert (drawn["low"], drawn["high"], drawn["last"], drawn["epochs"]) == (1, 3, 1, 7)
+    assert curve("flat", [2.0])["pieces"] == ["0.00,50.00"]
+
+
+def test_what_is_not_quite_all_or_none_is_not_rounded_to_it(written):
+    T = np.array([[0.99999, 0.00001], [0.0, 1.0]])
+    text = written(make(("a", "b"), transition=T, noise_rates=1 - np.diag(T))).find("table", **{"class": "balance"})
+    assert "<0.1%" in text[0]["text"]
+    assert "0.0%" in text[0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"classes": ("cat", "dog", "cat")}, "a name twice"),
+        ({"classes": ("cat", "dog", 3)}, "classes must be text; got 3"),
+        ({"transition": np.eye(2)}, "2 x 2 but there are 3 classes"),
+        ({"transition": np.eye(3) * 0.5}, "sums to 0.5"),
+        ({"noisy_counts": [1, 2]}, "noisy_counts must be one number >= 0 for each of the 3 classes"),
+        ({"clean_counts": [1, 2, np.nan]}, "clean_counts must be one number"),
+        ({"clean_counts": [0, 0, 0]}, "clean_counts is zero for every class"),
+        ({"noise_rates": [0.1, 0.2, 30]}, "must be fractions"),
+        ({"n_suspects_total": 1}, "2 suspects are listed of n_suspects_total=1"),
+        ({"n_samples": 3}, "n_suspects_total=7 among n_samples=3"),
+        (
+            {"classifiers": [ComparedClassifier("A", 0.9, 0.1, 0.8)]},
+            "the estimate of 'A', 0.9, must lie in its interval",
+        ),
+        ({"classifiers": [ComparedClassifier("A", float("nan"), 0.1, 0.8)]}, "of 'A' must be finite"),
+        ({"classifiers": [ComparedClassifier("A", 0.5, 0.1, 0.8, float("nan"))]}, "of 'A' must be finite"),
+        ({"curves": {"loss": []}}, "curve 'loss' must be a list with at least one finite number"),
+        ({"suspects": [Suspect(7, "cat", "dog", 0.5)]}, "suspect 7 must be named by text; write '7'"),
+        ({"suspects": [Suspect("7", "cat", "cow", 0.5)]}, "suspect '7' has the label 'cow', which is none"),
+        ({"suspects": [Suspect("7", "cat", "dog", float("nan"))]}, "probability nan"),
+        ({"suspects": [Suspect("7", "cat", "dog", 0.5, b"GIF89a")]}, "is no PNG; it begins b'GIF89a'"),
+        ({"suspects": [Suspect("\udcff.png", "cat", "dog", 0.5)]}, "name that is no text: rename the file"),
+        ({"title": "\udcff"}, "no character: decode it as text"),
+    ],
+)
+def test_a_page_that_contradicts_itself_is_refused(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        write_page(make(**changes), tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,241 @@
+"""The matrix of a table: each column against its formula, columns by name, and back from a file to the bit."""
+
+import datetime
+import json
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from unflip.models import load
+from unflip.models.folder import checksum
+from unflip.tables import Preprocessor
+
+pd = pytest.importorskip("pandas", reason="unflip[data] is not installed")
+
+FRAME = pd.DataFrame(
+    {
+        "age": [20.0, np.nan, 40.0, 70.0, 30.0, 30.0],
+        "rooms": [1, 2, 2, 3, 1, 2],
+        "town": ["Ulm", "Bonn", None, "Ulm", "Ulm", "Rome"],
+        "paid": [True, False, True, True, False, True],
+        "size": pd.Categorical(["s", "m", "s", "l", "m", "s"]),
+        "born": pd.to_datetime(["2020-01-01"] * 5 + ["2021-01-01"]),
+        "note": ["a b", "c d", "e", "f", "g", "h"],
+        "same": [7] * 6,
+        "void": [np.nan] * 6,
+        "id": [11, 12, 13, 14, 15, 16],
+    }
+)
+USED = ["age", "rooms", "town", "paid", "size"]
+
+
+def twin(frame):
+    """The matrix from its formula, cell by cell."""
+    columns = []
+    for name in ("age", "rooms"):
+        given = [x for x in FRAME[name] if x == x]
+        median = sorted(given)[len(given) // 2] if len(given) % 2 else np.mean(sorted(given)[len(given) // 2 - 1 :][:2])
+        fitted = [x if x == x else median for x in FRAME[name]]
+        mean = sum(fitted) / len(fitted)
+        deviation = (sum((x - mean) ** 2 for x in fitted) / len(fitted)) ** 0.5
+        columns.append([((x if x == x else median) - mean) / deviation for x in frame[name]])
+    for name, values in [("town", ["Bonn", "Rome", "Ulm", None]), ("paid", [False, True]), ("size", ["l", "m", "s"])]:
+        for value in values:
+            columns.append([float(pd.isna(x) if value is None else x == value) for x in frame[name]])
+    return np.column_stack(columns)
+
+
+@pytest.fixture
+def fitted():
+    return Preprocessor().fit(FRAME)
+
+
+def test_numbers_may_keep_their_scale():
+    kept = Preprocessor(standardize=False).fit(FRAME).transform(FRAME)
+    np.testing.assert_array_equal(kept[:, 0], [20, 30, 40, 70, 30, 30])  # the median where there is none
+    np.testing.assert_array_equal(kept[:, 1], FRAME["rooms"])
+    np.testing.assert_array_equal(kept[:, 2:], twin(FRAME)[:, 2:])
+
+
+def test_equals_its_formula(fitted):
+    np.testing.assert_allclose(fitted.transform(FRAME), twin(FRAME), atol=1e-12)
+    assert fitted.get_feature_names_out().tolist() == [
+        *("age", "rooms", "town=Bonn", "town=Rome", "town=Ulm", "town=(missing)"),
+        *("paid=False", "paid=True", "size=l", "size=m", "size=s"),
+    ]
+
+
+def test_what_is_of_no_use_is_named(fitted):
+    assert list(fitted.unused_) == ["born", "note", "same", "void", "id"]
+    reasons = ("holds dates", "every value is different", "same value in every row", "no values", "numbers the rows")
+    for reason, said in zip(reasons, fitted.unused_.values(), strict=True):
+        assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("values", "use"),
+    [
+        ([Decimal("1.5"), None, Decimal("2"), Decimal("2")], "number"),
+        (pd.array([1, None, 2, 2], dtype="Int64"), "number"),
+        ([True, None, False, True], "category"),
+        (["a", 1, "a", 1], "category"),
+        ([1, 0, 1, 0], "number"),
+        (["x", None, "x", "x"], "category"),
+        ([5, None, 5, 5], "same value"),
+        ([[1], [2], [1], [2]], "holds list objects"),
+        ([datetime.date(2020, 1, 1)] * 2 + [datetime.date(2021, 1, 1)] * 2, "holds dates"),
+        ([datetime.timedelta(1), datetime.timedelta(2)] * 2, "holds dates"),
+        ([1j, 2j, 1j, 2j], "complex"),
+        (["x", "x", "x", "x"], "same value"),
+        ([4, 3, 2, 1], "number"),
+    ],
+)
+def test_kinds_of_columns(values, use):
+    frame = pd.DataFrame({"other": [0.5, 0.1, 0.5, 0.7], "c": values})
+    fitted = Preprocessor().fit(frame)
+    found = "number" if "c" in fitted.numbers_ else "category" if "c" in fitted.categories_ else fitted.unused_["c"]
+    assert use in found
+    assert np.isfinite(fitted.transform(frame)).all()
+
+
+def test_free_text_is_left_out_and_frequent_categories_are_kept():
+    words = [f"word {i}" for i in range(60)]
+    frame = pd.DataFrame({"text": [*words, *words[:30]], "town": [f"t{i % 9}" for i in range(81)] + ["t0"] * 9})
+    fitted = Preprocessor(max_categories=4).fit(frame)
+    assert fitted.unused_ == {"text": "it has 60 different values in 90 rows: names or free text"}
+    assert fitted.categories_ == {"town": ["t0", "t1", "t2", "t3"]}
+    np.testing.assert_array_equal(fitted.transform(frame)[:6], np.eye(6, 4))  # t4 and t5 are rare: zero everywhere
+
+
+class TestColumnsByName:
+    def test_order_and_further_columns_do_not_matter(self, fitted):
+        other = FRAME.assign(new=1)[["new", *reversed(USED)]]
+        np.testing.assert_array_equal(fitted.transform(other), fitted.transform(FRAME))
+
+    def test_a_missing_column_is_named(self, fitted):
+        with pytest.raises(ValueError, match="no column 'town', 'size', which the model needs"):
+            fitted.transform(FRAME[["age", "rooms", "paid"]])
+        with pytest.raises(ValueError, match="no column 'age'.*is 'Age' meant"):
+            fitted.transform(FRAME.rename(columns={"age": "Age"}))
+        with pytest.raises(ValueError, match="no column 'w'.*is 'W' meant"):
+            Preprocessor().fit(pd.DataFrame({"w": [1, 3]})).transform(pd.DataFrame({"W": [1, 3]}))
+
+    def test_unknown_and_missing_values(self, fitted):
+        row = pd.DataFrame({"age": [None], "rooms": [2], "town": ["Oslo"], "paid": [None], "size": ["xl"]})
+        np.testing.assert_allclose(fitted.transform(row)[0, 2:], 0)
+        assert fitted.transform(row)[0, 0] == pytest.approx((30 - FRAME["age"].fillna(30).mean()) / fitted.scale_[0])
+
+    def test_numbers_that_come_as_text(self, fitted):
+        good = FRAME.assign(rooms=["1", "2", "2", "3", "1", " 2 "])
+        np.testing.assert_array_equal(fitted.transform(good), fitted.transform(FRAME))
+        with pytest.raises(ValueError, match=r"'rooms' must hold numbers, but row 2 has 'two' \(2 such values\)"):
+            fitted.transform(FRAME.assign(rooms=["1", "2", "two", "3", "x", None]))
+        with pytest.raises(ValueError, match="'rooms' must hold numbers, but holds dates"):
+            fitted.transform(FRAME.assign(rooms=FRAME["born"]))
+        with pytest.raises(ValueError, match="'age' is infinite in row 1"):
+            fitted.transform(FRAME.assign(age=[1.0, np.inf, 1, 1, 1, 1]))
+        with pytest.raises(ValueError, match="'town' must hold categories, but holds lists"):
+            fitted.transform(FRAME.assign(town=[[1]] * 6))
+
+    def test_codes_are_the_same_category_however_they_are_read(self):
+        text = pd.DataFrame({"code": ["1", "2", "A", "1"]})
+        fitted = Preprocessor().fit(text)
+        expected = fitted.transform(text)[:2]
+        for values in ([1, 2], [1.0, 2.0], pd.Categorical([1, 2]), pd.array([1, 2], dtype="Int64")):
+            np.testing.assert_array_equal(fitted.transform(pd.DataFrame({"code": values})), expected)
+
+
+class TestArrays:
+    X = np.array([[1.0, 5, np.nan, 3], [np.nan, 5, np.nan, 4], [3, 5, np.nan, 8]])
+
+    def test_numbers_alone(self):
+        fitted = Preprocessor().fit(self.X)
+        assert fitted.numbers_ == [0, 3]
+        assert fitted.unused_ == {"x1": "it has the same value in every row", "x2": "it has no values"}
+        expected = np.array([[1, 3], [2, 4], [3, 8]])
+        np.testing.assert_allclose(fitted.transform(self.X), (expected - expected.mean(0)) / expected.std(0))
+        assert fitted.get_feature_names_out().tolist() == ["x0", "x3"]
+
+    def test_another_kind_of_table_is_refused(self, fitted):
+        with pytest.raises(ValueError, match="fitted to a data frame and got an array"):
+            fitted.transform(self.X)
+        array = Preprocessor().fit(self.X)
+        with pytest.raises(ValueError, match="fitted to an array and got a data frame"):
+            array.transform(FRAME)
+        with pytest.raises(ValueError, match="2 features, but Preprocessor is expecting 4"):
+            array.transform(self.X[:, :2])
+
+    def test_fitting_again_forgets_the_names(self, fitted):
+        assert not hasattr(fitted.fit(self.X), "feature_names_in_")
+        assert fitted.transform(self.X).shape == (3, 2)
+
+
+def test_mistakes_in_fit():
+    with pytest.raises(ValueError, match="no column can be used. 'note': every value.*'same': it has the same"):
+        Preprocessor().fit(FRAME[["note", "same"]])
+    with pytest.raises(ValueError, match="'a' more than once"):
+        Preprocessor().fit(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(ValueError, match="max_categories must be a whole number >= 1; got 0"):
+        Preprocessor(max_categories=0).fit(FRAME)
+
+
+def test_leaves_its_input_alone():
+    before = FRAME.copy()
+    Preprocessor().fit_transform(FRAME)
+    pd.testing.assert_frame_equal(FRAME, before)
+
+
+class TestSaved:
+    @pytest.mark.parametrize(
+        "table",
+        [FRAME, FRAME[["age", "rooms"]], FRAME[["town", "paid"]], FRAME.rename(columns=str.upper), TestArrays.X],
+    )
+    def test_there_and_back_to_the_bit(self, table, tmp_path):
+        fitted = Preprocessor(max_categories=3).fit(table)
+        back = load(fitted.save(tmp_path / "p"))
+        assert back.get_params() == fitted.get_params()
+        assert back.unused_ == fitted.unused_
+        np.testing.assert_array_equal(back.transform(table), fitted.transform(table))
+        np.testing.assert_array_equal(back.get_feature_names_out(), fitted.get_feature_names_out())
+
+    def test_a_clone_is_not_fitted(self, fitted, tmp_path):
+        with pytest.raises(ValueError, match="not fitted"):
+            clone(fitted).save(tmp_path / "p")
+
+    @pytest.mark.parametrize(
+        ("name", "value", "match"),
+        [
+            ("scale_", np.array([1.0, 0.0]), "must be positive"),
+            ("mean_", np.zeros(3), "mean_ must be 2 finite numbers"),
+            ("median_", np.array([np.nan, 1.0]), "median_ must be 2 finite"),
+            ("numbers_", ["age", "shoes"], "not among"),
+            ("numbers_", ["age", "age"], "not among"),
+            ("categories_", {"town": []}, "must be different strings"),
+            ("categories_", {"town": ["a", "a"]}, "must be different strings"),
+            ("categories_", {"town": [None, "a"]}, "must be different strings"),
+            ("n_features_in_", 9, "not among the 9"),
+            ("unused_", {"note": 5}, "must name the reason"),
+        ],
+    )
+    def test_an_edited_one_is_refused(self, fitted, tmp_path, monkeypatch, name, value, match):
+        vars(fitted)[name] = value
+        with pytest.raises(ValueError, match=f"cannot be saved.*{match}"):
+            fitted.save(tmp_path / "p")
+        with monkeypatch.context() as patch:
+            patch.setattr(Preprocessor, "_check_fitted_state", lambda self: None)
+            fitted.save(tmp_path / "p")
+        with pytest.raises(ValueError, match=f"damaged or was edited.*{match}"):
+            load(tmp_path / "p")
+
+    def test_a_missing_part_is_refused(self, fitted, tmp_path):
+        fitted.save(tmp_path / "p")
+        document = json.loads((tmp_path / "p" / "model.json").read_text())
+        for name in document["attributes"]["dict"]:
+            less = {key: value for key, value in document["attributes"]["dict"].items() if key != name}
+            edited = {**document, "attributes": {"dict": less}}
+            edited["checksum"] = checksum(edited)
+            (tmp_path / "p" / "model.json").write_text(json.dumps(edited))
+            with pytest.raises(ValueError, match="damaged or was edited"):
+                load(tmp_path / "p")
