@@ -12,7 +12,7 @@ from unflip._base import check_rows
 from unflip._validation import FloatArray, check_prior, check_transition
 from unflip.models import Savable
 from unflip.registry import saved_classes
-from unflip.tables import Preprocessor
+from unflip.tables.preprocessing import Preprocessor
 
 
 class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
