@@ -25,7 +25,7 @@ class Entry(NamedTuple):
         A linear classifier, a method that trains networks, an estimator of T, a classifier that wraps any model, or a
         class that handles tables.
     takes_transition : bool
-        Whether it corrects its loss with T.
+        Whether it uses T: to correct its loss, or to know how many labels are wrong.
     robust : bool
         Whether it withstands noise without T, so that its predictions are already of the clean label.
     networks : int
@@ -68,10 +68,20 @@ ENTRIES = [
     Entry("cege", "linear.cege", "CEGEClassifier", "linear", takes_transition=True, saved=True),
     Entry("ce", "deep.methods.cross_entropy", "CrossEntropy", "deep", networks=1),
     Entry("gce", "deep.methods.gce", "GCE", "deep", robust=True, networks=1),
-    Entry("coteaching", "deep.methods.coteaching", "CoTeaching", "deep", robust=True, networks=2),
-    Entry("coteaching+", "deep.methods.coteaching_plus", "CoTeachingPlus", "deep", robust=True, networks=2),
-    Entry("jocor", "deep.methods.jocor", "JoCoR", "deep", robust=True, networks=2),
-    Entry("sigua", "deep.methods.sigua", "SIGUA", "deep", robust=True, networks=1),
+    Entry(
+        "coteaching", "deep.methods.coteaching", "CoTeaching", "deep", takes_transition=True, robust=True, networks=2
+    ),
+    Entry(
+        "coteaching+",
+        "deep.methods.coteaching_plus",
+        "CoTeachingPlus",
+        "deep",
+        takes_transition=True,
+        robust=True,
+        networks=2,
+    ),
+    Entry("jocor", "deep.methods.jocor", "JoCoR", "deep", takes_transition=True, robust=True, networks=2),
+    Entry("sigua", "deep.methods.sigua", "SIGUA", "deep", takes_transition=True, robust=True, networks=1),
     Entry("mcldce", "deep.methods.mcldce", "MCLDCE", "deep", takes_transition=True, networks=1),
     Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
     Entry("volminnet", "deep.methods.volminnet", "VolMinNetMethod", "deep", networks=1),
