@@ -17,15 +17,15 @@ INK, GRAY, BLUE, PALE = "#1f2933", "#616e7c", "#1f6feb", "#eef4fd"
 
 # Each step of the path: its name, what it computes, and the files that hold it.
 PATH = [
-    ("data", "X and noisy labels y", "tables/ (your own files)\ndatasets/ (the paper's)"),
+    ("data", "X and noisy labels y", "tables/read.py (your files)\ndatasets/ (the paper's)"),
     ("noise", "T of the usual noise models\n(experiments only)", "noise.py"),
     ("T", "T[i, j] = P(noisy j | clean i)\nestimated from X and y", "transition/\none estimator per file"),
-    ("prior", "clean_prior\nnoisy prior = T' prior", "core/"),
-    ("centroid", "clean_centroid\nmu_clean = mu_noisy M^+", "core/"),
-    ("risk", "1 + mean |h|^2 - 2 tr(W' mu)\nper sample |M'h - e_y|^2", "core/\ndeep/losses.py"),
+    ("prior", "clean_prior\nnoisy prior = T' prior", "core/ldce.py"),
+    ("centroid", "clean_centroid\nmu_clean = mu_noisy M^+", "core/sums.py\ncore/ldce.py"),
+    ("risk", "1 + mean |h|^2 - 2 tr(W' mu)\nper sample |M'h - e_y|^2", "core/ldce.py\ndeep/losses.py"),
     ("model", "fit, predict, predict_proba", "linear/ and deep/methods/\none method per file"),
     ("evaluate", "clean_accuracy, clean_scorer\nfind_label_errors", "metrics.py\naudit/"),
-    ("report", "a page, a model card,\ntables and figures", "page/, models/card.py\nreport/"),
+    ("report", "a page, a model card,\ntables and figures", "page/ and models/\nreport/"),
 ]
 
 # Each layer from top to bottom: its parts, and what they are for. A part imports only parts below it.
