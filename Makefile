@@ -1,6 +1,6 @@
-# One virtual environment, .venv, serves every target. pip's own settings (PIP_INDEX_URL and so on) are honoured.
+# One virtual environment, .venv, serves every target. pip's own settings (PIP_INDEX_URL and so on) apply.
 PYTHON ?= python3
-# Further arguments for pytest: make test ARGS="tests/linear -k digits"
+# More arguments for pytest: make test ARGS="tests/linear -k digits"
 ARGS ?=
 
 VENV := .venv
@@ -8,12 +8,12 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/installed-base
 DEV := $(VENV)/installed-dev
 DOCS := $(VENV)/installed-docs
-# -c always: without its pin, pip could take another torch with gigabytes of CUDA libraries.
+# Always with -c: without the pin, pip could choose another torch, with gigabytes of CUDA libraries.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
-# Two test processes with one thread each.
+# Two test processes, one thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-# What the tests of the page need, installed where `make test` may. CHROMIUM= leaves the system alone.
+# What the tests of the page need; `make test` installs it if it may. CHROMIUM= leaves the system alone.
 CHROMIUM ?= chromium chromium-driver
 APT := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=20
 
@@ -29,17 +29,17 @@ help:  ## show this list
 demo: $(BASE)  ## install the base package and run the demonstration
 	$(BIN)/unflip demo
 
-test: $(DEV) browser  ## run the tests but the slow ones
+test: $(DEV) browser  ## run all tests except the slow ones
 	$(PYTEST) $(ARGS)
 
-# Whatever goes wrong here is told in a line; the tests of the page then skip, and the others run.
-# The download has its own time limit, so that a slow network never cuts dpkg short.
-browser:  ## install Chromium for the tests of the page, as root on Debian
+# If anything goes wrong here, one line says so; the tests of the page are then skipped, and the others run.
+# The download has its own time limit, so that a slow network never interrupts dpkg.
+browser:  ## install Chromium for the tests of the page (root on Debian)
 	@if command -v chromedriver && { command -v chromium || command -v chromium-browser || command -v google-chrome; }; then \
 		exit 0; \
 	fi >/dev/null; \
 	if [ -z "$(strip $(CHROMIUM))" ] || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
-		echo "no Chromium with its driver: the tests of the page skip (on Debian, as root: apt-get install chromium chromium-driver)"; \
+		echo "no Chromium with its driver: the tests of the page are skipped (on Debian, as root: apt-get install chromium chromium-driver)"; \
 		exit 0; \
 	fi; \
 	echo "installing $(CHROMIUM) for the tests of the page"; \
@@ -48,7 +48,7 @@ browser:  ## install Chromium for the tests of the page, as root on Debian
 		timeout -k 10 400 $(APT) install -y --no-install-recommends --download-only $(CHROMIUM) \
 		&& timeout 900 $(APT) install -y --no-install-recommends --no-download $(CHROMIUM); \
 	} >/dev/null 2>&1 </dev/null \
-	|| echo "$(CHROMIUM) could not be installed: the tests of the page skip"
+	|| echo "$(CHROMIUM) could not be installed: the tests of the page are skipped"
 
 slow: $(DEV)  ## run the slow tests
 	$(PYTEST) -m slow --timeout 1800 $(ARGS)
@@ -58,7 +58,7 @@ lint: $(DEV)  ## check style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src
 
-format: $(DEV)  ## mend style and format
+format: $(DEV)  ## fix style and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -68,7 +68,7 @@ bench: $(DEV)  ## run the scripts in benchmarks/, one after the other
 docs: $(DOCS)  ## build the documentation, docs/_build/html/index.html
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 
-clean:  ## remove the environment, the caches and what was built
+clean:  ## remove the environment, the caches and all build output
 	rm -rf $(VENV) build dist demo-report docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -79,7 +79,7 @@ $(BASE): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e .
 	@touch $@
 
-# After the base, never beside it: two pips in one environment would harm each other under make -j.
+# After the base, never at the same time: under make -j, two pips in one environment would get in each other's way.
 $(DEV): $(BASE)
 	$(INSTALL) -e '.[all,dev]'
 	@touch $@

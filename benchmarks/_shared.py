@@ -1,4 +1,4 @@
-"""What the benchmark scripts share: data, timing and tables."""
+"""Shared parts of the benchmark scripts: data, timing and tables."""
 
 import argparse
 import gzip
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def arguments(description: str) -> argparse.Namespace:
-    """``--data-dir`` (default ``UNFLIP_DATA``) and ``--out``, the same for every script."""
+    """Parse ``--data-dir`` (default ``UNFLIP_DATA``) and ``--out``, which every script has."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("UNFLIP_DATA"), help="default: UNFLIP_DATA")
     parser.add_argument("--out", type=Path, help="also write the tables to this Markdown file")
@@ -20,7 +20,7 @@ def arguments(description: str) -> argparse.Namespace:
 
 
 def path_of(options: argparse.Namespace, name: str) -> Path:
-    """A data file, or a friendly end of the script where it is not at hand."""
+    """Return the path of a data file, or end the script with a friendly message if it is missing."""
     if options.data_dir is None or not (Path(options.data_dir) / name).exists():
         print(f"skipped: {name} is not in the data directory; set UNFLIP_DATA or --data-dir", file=sys.stderr)
         raise SystemExit(0)
@@ -28,7 +28,7 @@ def path_of(options: argparse.Namespace, name: str) -> Path:
 
 
 def features(options: argparse.Namespace, dtype: type = np.float32) -> tuple[np.ndarray, ...]:
-    """CIFAR-10 as 320 features: x_train, y_train, x_test, y_test."""
+    """Return CIFAR-10 as 320 features: x_train, y_train, x_test, y_test."""
     with np.load(path_of(options, "cifar10_features.npz")) as arrays:
         return tuple(
             arrays[name].astype(dtype if name.startswith("x") else np.int64)
@@ -37,7 +37,7 @@ def features(options: argparse.Namespace, dtype: type = np.float32) -> tuple[np.
 
 
 def images(options: argparse.Namespace, name: str) -> tuple[np.ndarray, ...]:
-    """MNIST or Fashion-MNIST, pixels in [0, 1] as rows of 784: x_train, y_train, x_test, y_test."""
+    """Return MNIST or Fashion-MNIST, pixels in [0, 1] as rows of 784: x_train, y_train, x_test, y_test."""
 
     def read(part: str, skip: int) -> np.ndarray:
         with gzip.open(path_of(options, f"{name}/{part}-ubyte.gz")) as file:
@@ -52,7 +52,7 @@ def images(options: argparse.Namespace, name: str) -> tuple[np.ndarray, ...]:
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The least wall time of some runs: the one that other processes disturbed least."""
+    """Return the shortest wall time of several runs: the run that other processes disturbed least."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -62,7 +62,7 @@ def seconds(work: Callable[[], object], repeats: int = 3) -> float:
 
 
 class Report:
-    """Markdown to the terminal, and to ``--out`` at the end."""
+    """Prints Markdown to the terminal, and writes it to ``--out`` at the end."""
 
     def __init__(self, title: str, command: str, options: argparse.Namespace) -> None:
         self.lines: list[str] = []

@@ -1,9 +1,9 @@
-"""Finding wrong labels, beside cleanlab: python benchmarks/audit.py
+"""Finding wrong labels, compared with cleanlab: python benchmarks/audit.py
 
-Average precision of ranking the flipped labels first. One JSON a (data, noise, draw) under ``--records`` keeps what was
-run, method by method, and is not run again, so that the script may be stopped and started, and may run side by side for
-different ``--data`` or ``--noise``. The table is written from what is there. The rows of cleanlab need it installed:
-pip install cleanlab; those with networks need PyTorch.
+Average precision of ranking the flipped labels first. One JSON file per (data, noise, draw) under ``--records`` keeps
+the results, method by method. What is there is not run again, so you can stop and restart the script, and run it in
+parallel for different ``--data`` or ``--noise``. The table is written from what is there. The rows of cleanlab need
+cleanlab (pip install cleanlab); those with networks need PyTorch.
 """
 
 import argparse
@@ -40,7 +40,7 @@ DRAWN = {
 HUMAN = {"CIFAR-10N aggregate": "aggre_label", "CIFAR-10N random1": "random_label1"}
 DATA = {"digits": tuple(DRAWN), "mnist": tuple(DRAWN), "cifar10-features": (*DRAWN, *HUMAN)}
 NOISE = (*DRAWN, *HUMAN)
-# On the CIFAR-10 features: what a first probe of the same idea reached, to be met at the least.
+# On the CIFAR-10 features: what a first prototype of the same idea reached; we want at least that.
 GOAL = dict(zip(NOISE, (0.968, 0.983, 0.987, 0.994, 0.765, 0.879), strict=True))
 MNIST_ROWS = 10_000
 FOLDS = 5
@@ -48,7 +48,7 @@ KEYS = ("average_precision", "seconds", "flagged", "precision", "recall", "estim
 
 
 class Task:
-    """Noisy data, the folds that all share, and probabilities that several methods read, with their seconds."""
+    """Noisy data, the folds shared by all methods, and probabilities that several methods read, with their seconds."""
 
     def __init__(self, X: np.ndarray, noisy: np.ndarray, draw: int) -> None:
         self.X, self.noisy, self.draw = X, noisy, draw
@@ -84,8 +84,8 @@ def forward_network() -> Any:
     return NoisyLabelClassifier("forward", transition=VolMin(), standardize=False, progress=False)
 
 
-# Each returns scores, higher for labels that are rather wrong, which samples are called wrong, what the scores cost
-# beside the time of the call (probabilities that were at hand), and the estimated number of errors, if any.
+# Each method returns scores (higher for labels that are more likely wrong), which samples it calls wrong, the seconds
+# that the scores cost on top of the call (for probabilities made earlier), and the estimated number of errors, if any.
 Found = tuple[np.ndarray, np.ndarray, float, float | None]
 
 
@@ -98,7 +98,7 @@ def ours(make: Callable[[], Any]) -> Callable[[Task], Found]:
 
 
 def quality(source: str, method: str) -> Callable[[Task], Found]:
-    """cleanlab's label quality score; what it calls wrong is find_label_issues on the same probabilities."""
+    """cleanlab's label quality score; find_label_issues on the same probabilities decides what is called wrong."""
 
     def run(task: Task) -> Found:
         from cleanlab.filter import find_label_issues
@@ -112,7 +112,7 @@ def quality(source: str, method: str) -> Callable[[Task], Found]:
 
 
 def issues_first(task: Task) -> Found:
-    """find_label_issues with its defaults: its issues in its order, then the others by the same score."""
+    """find_label_issues with its defaults: its issues in its own order, then the others by the same score."""
     from cleanlab.filter import find_label_issues
     from cleanlab.rank import get_self_confidence_for_each_label
 
@@ -124,7 +124,7 @@ def issues_first(task: Task) -> Found:
 
 
 def clean_learning(task: Task) -> Found:
-    """CleanLearning's own folds and defaults around the same classifier: its issues first, then by label quality."""
+    """CleanLearning with its own folds and defaults, with the same classifier: its issues first, then label quality."""
     from cleanlab.classification import CleanLearning
 
     found = CleanLearning(logistic(), seed=task.draw, find_label_issues_kwargs={"n_jobs": 1}).find_label_issues(
@@ -141,7 +141,7 @@ def plain(task: Task) -> Found:
 
 METHODS: dict[str, Callable[[Task], Found]] = {
     "unflip, VolMin (default)": ours(lambda: None),
-    "unflip, VolMin, each feature scaled": ours(VolMin),
+    "unflip, VolMin, each feature scaled": ours(lambda: VolMin(scaling="each")),
     "unflip, logistic regression": ours(logistic),
     "unflip, CrossFitEM (MLP)": ours(crossfit),
     "unflip, forward (MLP)": ours(forward_network),
@@ -157,7 +157,7 @@ DEFAULT = [name for name in METHODS if "MLP" not in name]
 
 
 def load(options: argparse.Namespace, data: str, noise: str, draw: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """X, noisy labels and clean labels."""
+    """Return X, noisy labels and clean labels."""
     if data == "digits":
         X, y = load_digits(return_X_y=True)
         X = (X / 16).astype(np.float32)
@@ -174,7 +174,7 @@ def load(options: argparse.Namespace, data: str, noise: str, draw: int) -> tuple
 
 
 def run(options: argparse.Namespace, data: str, noise: str, draw: int) -> None:
-    """Run what the record of (data, noise, draw) lacks."""
+    """Run what is missing in the record of (data, noise, draw)."""
     path = record_path(options, data, noise, draw)
     record = json.loads(path.read_text()) if path.exists() else {"data": data, "noise": noise, "draw": draw}
     done = record.setdefault("methods", {})
@@ -188,7 +188,7 @@ def run(options: argparse.Namespace, data: str, noise: str, draw: int) -> None:
     task = Task(X, noisy, draw)
     for name in missing:
         start = time.process_time()
-        # The first to read probabilities makes them; the clock must not count them twice.
+        # The first method that reads probabilities also makes them; do not count their time twice.
         before = set(vars(task))
         scores, flagged, spent, total = METHODS[name](task)
         elapsed = time.process_time() - start + (0.0 if set(vars(task)) - before else spent)
@@ -228,13 +228,13 @@ def write(options: argparse.Namespace) -> None:
     report = Report("Finding wrong labels", "python benchmarks/audit.py", options)
     report.say(
         "Average precision of ranking the wrong labels first, mean over draws of noise and folds (CIFAR-10N: one), "
-        f"best of a column in bold. {FOLDS} folds, the same for all; CleanLearning makes its own. cleanlab reads "
-        "the out-of-fold probabilities of scikit-learn's logistic regression, as `unflip, logistic regression` does; "
-        "*on VolMin's p*: the probabilities of the clean label that the default of unflip starts from. "
-        "`find_label_issues` and `CleanLearning` flag labels: the flagged ones come first, then the others, each by "
-        "the label's quality. *Each feature scaled*: VolMin brings every feature to unit variance; the default chooses "
-        "between this and one scale for all by held-out noisy labels. `seconds`: processor time on one core, "
-        "median of one run with its out-of-fold probabilities.\n"
+        f"best of each column in bold. {FOLDS} folds, the same for all methods; CleanLearning makes its own. cleanlab "
+        "reads the out-of-fold probabilities of scikit-learn's logistic regression, as `unflip, logistic regression` "
+        "does; *on VolMin's p*: it reads the probabilities of the clean label that unflip's default starts from. "
+        "`find_label_issues` and `CleanLearning` flag labels: the flagged labels come first, then the others, both "
+        "ordered by label quality. *Each feature scaled*: VolMin scales every feature to unit variance; the default "
+        "chooses between this and one scale for all features by held-out noisy labels. `seconds`: processor time on "
+        "one core, median of single runs, including the out-of-fold probabilities.\n"
     )
     rows = []
     for data, noises in DATA.items():
@@ -268,7 +268,7 @@ def write(options: argparse.Namespace) -> None:
             lines.append(["*goal of the default*", *(f"{GOAL[n]:.3f}" for n in found), ""])
         report.table(["scores", *found, "seconds"], lines)
         if absent := [noise for noise in noises if noise not in found]:
-            report.say(f"Not run yet: {', '.join(absent)}; and what is marked by -.\n")
+            report.say(f"Not run yet: {', '.join(absent)}; and everything marked with -.\n")
         truth = [f"{np.mean([r['wrong'] for r in each]):,.0f}" for each in found.values()]
         estimates = [name for name in names if any(mean(each, name, "estimated_errors") for each in found.values())]
         report.say("Number of wrong labels, estimated by the sum of the scores:\n")
@@ -279,7 +279,7 @@ def write(options: argparse.Namespace) -> None:
                 [name, *(_count(mean(each, name, "estimated_errors")) for each in found.values())] for name in estimates
             ],
         )
-        report.say("Precision / recall of the labels that are called wrong:\n")
+        report.say("Precision / recall of the labels called wrong:\n")
         report.table(
             ["", *found],
             [
@@ -317,9 +317,9 @@ def _pair(precision: float | None, recall: float | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("UNFLIP_DATA"), help="default: UNFLIP_DATA")
-    parser.add_argument("--out", type=Path, help="also write the tables to this Markdown file, and a CSV beside it")
+    parser.add_argument("--out", type=Path, help="also write the tables to this Markdown file and a CSV next to it")
     parser.add_argument("--records", type=Path, default=RESULTS / "audit")
-    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--data", nargs="*", choices=DATA, default=list(DATA))
     parser.add_argument("--noise", nargs="*", choices=NOISE, default=list(NOISE))
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=DEFAULT, help="default: all without networks")

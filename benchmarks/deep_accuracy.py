@@ -1,7 +1,8 @@
 """MC-LDCE with the MLP on MNIST and Fashion-MNIST, T estimated: python benchmarks/deep_accuracy.py
 
-40 epochs, linear decay from epoch 16, one JSON record a run under ``--records``; a run that has one is not run again. T
-is CrossFitEM's (its seed 0), from the records of benchmarks/deep_transition.py, which must have run before.
+40 epochs, linear decay from epoch 16. There is one JSON record per run under ``--records``; a run that has one is not
+run again. T comes from CrossFitEM (seed 0), from the records of benchmarks/deep_transition.py, which must have run
+before.
 """
 
 import argparse
@@ -26,7 +27,7 @@ NOISE = {
     "pair 20": pairflip(10, 0.2),
     "pair 40": pairflip(10, 0.4),
 }
-PAPER = {  # MC-LDCE after 200 epochs, and the best of all methods there
+PAPER = {  # MC-LDCE after 200 epochs, and the best of all methods in the paper
     "mnist": {"sym 20": (97.40, 97.40), "sym 60": (94.84, 94.84), "pair 20": (97.28, 97.28), "pair 40": (93.06, 95.52)},
     "fashion-mnist": {
         "sym 20": (87.70, 87.70),
@@ -40,7 +41,7 @@ VARIANTS = {
     "published": {"operator": "published", "dropout": 0.5, "ema": 0.999},
     "exact, no EMA": {"operator": "exact", "dropout": 0.5, "ema": None},
     "exact, no dropout": {"operator": "exact", "dropout": 0.0, "ema": 0.999},
-    # A tenth of the noisy labels is held out, and the epoch with the best clean_accuracy on it is the result.
+    # A tenth of the noisy labels is held out; the result is the epoch with the best clean_accuracy on it.
     "exact, chosen epoch": {"operator": "exact", "dropout": 0.5, "ema": 0.999, "held_out": 0.1},
 }
 
@@ -120,9 +121,9 @@ def main() -> None:
             rows.append([data, noise, f"{error:.3f}", *printed, f"{score:.1f}", f"{paper:.2f}", f"{best:.2f}"])
     report = Report("MC-LDCE with the MLP", "python benchmarks/deep_accuracy.py", options)
     report.say(
-        "Full training sets, noisy labels (`random_state=0`), T from CrossFitEM (noisy labels alone), MLP 784-256-10, "
+        "Full training sets, noisy labels (`random_state=0`), T from CrossFitEM (noisy labels only), MLP 784-256-10, "
         "softmax output, dropout 0.5, EMA 0.999, Adam 1e-3, batch 128, 40 epochs with linear decay from 16 (the paper: "
-        f"200 epochs), seed {options.seed}. Mean test accuracy of the last ten epochs, per cent (best epoch).\n"
+        f"200 epochs), seed {options.seed}. Mean test accuracy of the last ten epochs in percent (best epoch).\n"
     )
     report.table(
         [

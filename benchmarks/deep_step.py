@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Callable, Iterator
-from time import process_time as clock  # one thread: what other processes take is not counted
+from time import process_time as clock  # one thread; the time of other processes is not counted
 
 import numpy as np
 import torch
@@ -50,7 +50,7 @@ def training_data(options: object) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def products(x: np.ndarray) -> Callable[[], float]:
-    """Seconds of the five matrix products of a step, on shuffled batches that are in cache as they are in a step."""
+    """Return the seconds of the five matrix products of a step, on shuffled batches that are cached as in a step."""
     data = torch.from_numpy(x)
     W1, W2 = torch.randn(256, 784) / 28, torch.randn(10, 256) / 16
     H, dZ1, dZ2 = torch.randn(BATCH, 256), torch.randn(BATCH, 256), torch.randn(BATCH, 10)
@@ -87,7 +87,7 @@ def ours(x: np.ndarray, y: np.ndarray, name: str, ema: float | None = None, **op
 
 
 def loop(batches: Batches, steps: int, dropout: float = 0.0) -> Callable[[], float]:
-    """What one writes first: cross-entropy, fused Adam, the loss read at each step."""
+    """The loop one would write first: cross-entropy, fused Adam, the loss read at each step."""
     layers = [nn.Flatten(), nn.Linear(784, 256), nn.LeakyReLU(0.01), nn.Dropout(dropout), nn.Linear(256, 10)]
     network = nn.Sequential(*(layer for layer in layers if dropout or not isinstance(layer, nn.Dropout)))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
@@ -124,7 +124,7 @@ def loader_batches(x: np.ndarray, y: np.ndarray) -> Batches:
 
 
 def convolutions(network: nn.Module, x: Tensor) -> Callable[[], float]:
-    """Seconds of the convolutions alone, forward and both gradients, on the inputs that they have in the network."""
+    """Return the seconds of the convolutions alone, forward and both gradients, on their inputs in the network."""
     pairs: list[tuple[nn.Module, Tensor]] = []
     hooks = [
         layer.register_forward_hook(lambda layer, inputs, _: pairs.append((layer, inputs[0].detach().clone())))
@@ -154,7 +154,7 @@ def convolutions(network: nn.Module, x: Tensor) -> Callable[[], float]:
 
 
 def cnn_step(x: Tensor, y: Tensor, memory_format: torch.memory_format) -> Callable[[], float]:
-    """A step of CNN6 on images that are laid out one way or the other."""
+    """A step of CNN6 on images in either memory layout."""
     network = CNN6(3, 10).to(memory_format=memory_format)
     optimizer = torch.optim.Adam(network.parameters(), fused=True)
     x = x.contiguous(memory_format=memory_format)
@@ -184,7 +184,7 @@ def cnn_ours(x: Tensor, y: Tensor) -> Callable[[], float]:
 def measure(
     contenders: dict[str, Callable[[], float]], rounds: int, rarely: tuple[str, ...] = ()
 ) -> dict[str, list[float]]:
-    """Turn by turn, so that whatever else the machine does meets all of them alike; the first round warms up."""
+    """Run all in turn, so that other processes disturb them equally; the first round is a warm-up."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for k in range(rounds + 1):
         for name, run in contenders.items():
@@ -193,7 +193,7 @@ def measure(
 
 
 def ratio(times: list[float], base: list[float], factor: float = 1.0) -> str:
-    """The median over the rounds, with the quarter and three quarters points."""
+    """Return the median over the rounds, with the quartiles."""
     ratios = [t / (factor * b) for t, b in zip(times, base, strict=True) if t == t and b == b]
     low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
@@ -249,13 +249,13 @@ def cnn_table(report: Report) -> None:
     times = measure(contenders, CNN_ROUNDS)
     report.say(f"CNN6 (2.4 million weights), batches of {CNN_BATCH} images of 3 x 32 x 32, random.\n")
     report.table(
-        ["one step", "images a second", "/ convolutions"],
+        ["one step", "images per second", "/ convolutions"],
         [[name, f"{CNN_BATCH / min(values):.1f}", ratio(values, times[base])] for name, values in times.items()],
     )
     report.say(
         "- / convolutions: the step divided by the forward pass, the gradients of the weights and those of the inputs "
         "of the six convolutions on their own inputs.\n"
-        "- channels last: the weights, too, laid out as (height, width, channel), as CNN6 lays out its images by "
+        "- channels last: the weights, too, are laid out as (height, width, channel), as CNN6 does with its images by "
         "itself."
     )
 
@@ -268,7 +268,7 @@ def main() -> None:
     x, y, data = training_data(options)
     report.say(
         f"One thread, float32, torch {torch.__version__} on {platform.machine()}. The paper's MLP (784-256-10, leaky "
-        f"ReLU), batches of {BATCH} of {data}; {ROUNDS} rounds of {STEPS} steps, in each of which every line takes its "
+        f"ReLU), batches of {BATCH} of {data}; {ROUNDS} rounds of {STEPS} steps, in each of which every row takes its "
         "turn.\n"
     )
     mlp_table(report, x, y)

@@ -1,6 +1,6 @@
-"""T from noisy labels alone with networks: VolMinNet, and CrossFitEM that refines it, on MNIST and Fashion-MNIST.
+"""T from noisy labels alone, with networks: VolMinNet, and CrossFitEM, which refines it, on MNIST and Fashion-MNIST.
 
-One JSON record a cell is kept under ``--records``; a cell that has one is not run again.
+One JSON record per cell is kept under ``--records``; a cell that has one is not run again.
 """
 
 import argparse
@@ -34,13 +34,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("UNFLIP_DATA"), help="default: UNFLIP_DATA")
     parser.add_argument("--out", type=Path, help="also write the table to this Markdown file")
     parser.add_argument("--records", type=Path, default=Path(__file__).parent / "results" / "deep_transition")
-    parser.add_argument("--seed", type=int, default=0, help="of the estimators; the noise is always drawn with 0")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the estimators; the noise always has seed 0")
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()
 
 
 def run(options: argparse.Namespace, data: str, noise: str) -> dict:
-    """Both estimators on one cell; CrossFitEM starts from the VolMinNet that is shown beside it."""
+    """Run both estimators on one cell; CrossFitEM starts from the VolMinNet shown next to it."""
     X, y_clean, X_test, y_test = images(options, data)
     T = NOISE[noise]
     y = corrupt(y_clean, T, random_state=0)
@@ -91,15 +91,15 @@ def main() -> None:
     report = Report("T from noisy labels with networks", "python benchmarks/deep_transition.py", options)
     report.say(
         "60,000 training images, the MLP 784-256-10, noisy labels only. Error of T is sum |T^ - T| / n_classes; "
-        "`counted` is the error of counting with the clean labels at hand, which nobody has. Seconds are "
-        "processor time on one core; those of CrossFitEM come on top of those of VolMinNet, where it starts. Accuracy "
-        "is that of `predict` on the clean test images, per cent.\n"
+        "`counted` is the error of counting T with the clean labels, which nobody has. Seconds are processor time on "
+        "one core; those of CrossFitEM come on top of those of VolMinNet, from which it starts. Accuracy is that of "
+        "`predict` on the clean test images, in percent.\n"
     )
     rows = []
     for data, name in DATA.items():
         for noise in NOISE:
             if (data, noise) == ("fashion-mnist", "one-sided 40"):
-                continue  # these flips are between digits that look alike; nothing like it is known of the clothes
+                continue  # these flips are between digits that look similar; no such flips are known for the clothes
             r = record_of(options, data, noise)
             rows.append(
                 (

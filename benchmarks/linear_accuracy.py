@@ -22,7 +22,7 @@ report = Report("Linear classifiers on CIFAR-10 features", "python benchmarks/li
 X, y, X_test, y_test = features(options)
 ceiling = RidgeClassifier().fit(X, y).score(X_test, y_test)
 report.say(
-    "50,000 training rows with noisy labels (`random_state=0`), 10,000 clean test rows; accuracy in per cent. T is "
+    "50,000 training rows with noisy labels (`random_state=0`), 10,000 clean test rows; accuracy in percent. T is "
     f"estimated by VolMin from the noisy labels. Ridge on clean labels: {100 * ceiling:.2f}.\n"
 )
 rows = []

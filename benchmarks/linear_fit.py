@@ -16,12 +16,12 @@ MEMORY_ROWS, MEMORY_FEATURES = 2_000_000, 64
 
 
 def peak_memory() -> None:
-    """Print, from a fresh process, how much the peak grew during the fit beyond X and y themselves (MiB)."""
+    """Print, from a fresh process, by how many MiB the fit raised the peak memory beyond X and y themselves."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(MEMORY_ROWS, MEMORY_FEATURES))
     y = rng.integers(10, size=MEMORY_ROWS)
     model = MCLDCEClassifier(pairflip(10, 0.4))
-    model.fit(X[:1000], y[:1000])  # imports and BLAS buffers are not the fit's
+    model.fit(X[:1000], y[:1000])  # imports and BLAS buffers are not part of the fit
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     model.fit(X, y)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -54,8 +54,8 @@ def main() -> None:
     printed = subprocess.run([sys.executable, __file__, "--peak"], capture_output=True, text=True, check=True).stdout
     size, growth = map(float, printed.split())
     report.say(
-        f"Memory: X is {MEMORY_ROWS:,} x {MEMORY_FEATURES} float64, {size:.0f} MiB; the fit's peak beyond it is "
-        f"{growth:.1f} MiB (the codes of the labels are {8 * MEMORY_ROWS / 2**20:.0f} MiB of it)."
+        f"Memory: X is {MEMORY_ROWS:,} x {MEMORY_FEATURES} float64, {size:.0f} MiB; the fit needs "
+        f"{growth:.1f} MiB on top of it ({8 * MEMORY_ROWS / 2**20:.0f} MiB of that are the codes of the labels)."
     )
     report.close()
 

@@ -1,9 +1,9 @@
-"""The paper's linear table, with pair noise beside it: python benchmarks/linear_table.py
+"""The paper's linear table, extended by pair noise: python benchmarks/linear_table.py
 
-Each draw takes 30,000 random training rows and new noise; T is VolMin's, from the noisy labels. A finished fit is kept
-in one JSON a (noise, draw) under ``--records`` and is not run again, so that the script may be stopped and started, and
-may run side by side for different ``--noise``. The table is written from what is there. The row of cleanlab needs it
-installed: pip install cleanlab.
+Each draw takes 30,000 random training rows and new noise; VolMin estimates T from the noisy labels. Finished fits are
+kept in one JSON file per (noise, draw) under ``--records`` and are not run again, so you can stop and restart the
+script, and run it in parallel for different ``--noise``. The table is written from what is there. The row of cleanlab
+needs cleanlab (pip install cleanlab).
 """
 
 import argparse
@@ -52,7 +52,7 @@ NOISE = {
     "pair 20": pairflip(10, 0.2),
     "pair 40": pairflip(10, 0.4),
 }
-PAPER = {  # sym 20, 40, 60, on features that it does not name
+PAPER = {  # sym 20, 40, 60, on features that the paper does not name
     "ULE": (74.8, 61.7, 41.5),
     "muSGD": (74.1, 72.6, 71.6),
     "Rank Pruning": (77.9, 64.6, 47.4),
@@ -64,7 +64,7 @@ ROWS = 30_000
 
 
 def tuned(model: Any, T: np.ndarray) -> GridSearchCV:
-    """The penalty of the best clean accuracy on a held-out fifth of the noisy labels, as T tells it."""
+    """Select the penalty with the best clean accuracy, estimated with T on a held-out fifth of the noisy labels."""
     return GridSearchCV(
         model,
         {"alpha": [100.0, 1e3, 3e3, 1e4, 3e4]},
@@ -95,7 +95,7 @@ METHODS: dict[str, Callable[[np.ndarray], Any]] = {
 
 
 def run(options: argparse.Namespace, data: tuple[np.ndarray, ...], noise: str, draw: int) -> None:
-    """Fit what the record of (noise, draw) lacks."""
+    """Fit what is missing in the record of (noise, draw)."""
     path = record_path(options, noise, draw)
     record = json.loads(path.read_text()) if path.exists() else {"noise": noise, "draw": draw, "methods": {}}
     missing = [name for name in options.methods if name not in record["methods"]]
@@ -135,7 +135,7 @@ def record_path(options: argparse.Namespace, noise: str, draw: int) -> Path:
 
 
 def summary(options: argparse.Namespace) -> dict[tuple[str, str], dict[str, Any]]:
-    """Mean, deviation and time of each (method, noise), from the records."""
+    """Return the mean, deviation and time of each (method, noise), from the records."""
     records = {
         noise: [
             json.loads(path.read_text())
@@ -170,12 +170,12 @@ def write(options: argparse.Namespace) -> None:
     table = summary(options)
     report = Report("Linear methods on CIFAR-10 features", "python benchmarks/linear_table.py", options)
     report.say(
-        f"{ROWS:,} random training rows with noisy labels, 10,000 clean test rows, 320 features; test accuracy in per "
-        f"cent, mean ± standard deviation (ddof 0) over {options.draws} draws of rows and noise, best of a column in "
-        "bold. T is estimated by VolMin from the noisy labels, once a draw, and given to all that take it; Rank "
-        "Pruning estimates its own rates. *Tuned*: the penalty of the best `clean_accuracy` on a held-out fifth of the "
-        "noisy labels (`GridSearchCV` with `clean_scorer(T)`). CEGE without a prior is the unbiased centroid, see its "
-        "docstring; *known prior*: it is told that the classes are equally frequent.\n"
+        f"{ROWS:,} random training rows with noisy labels, 10,000 clean test rows, 320 features; test accuracy in "
+        f"percent, mean ± standard deviation (ddof 0) over {options.draws} draws of rows and noise, best of each "
+        "column in bold. VolMin estimates T from the noisy labels, once per draw, for all methods that take T; Rank "
+        "Pruning estimates its own rates. *Tuned*: the penalty with the best `clean_accuracy` on a held-out fifth of "
+        "the noisy labels (`GridSearchCV` with `clean_scorer(T)`). CEGE without a prior is the unbiased centroid, see "
+        "its docstring; *known prior*: it is told that the classes are equally frequent.\n"
     )
     methods = [name for name in METHODS if any((name, noise) in table for noise in NOISE)]
     best = {n: max((table[m, n]["mean"] for m in methods if (m, n) in table), default=np.nan) for n in NOISE}
@@ -201,13 +201,13 @@ def write(options: argparse.Namespace) -> None:
     report.table(["method", *NOISE, "fit, s", "x ridge"], lines)
     report.say(
         "*Fit*: median seconds of one fit (tuning included) with "
-        f"{os.environ.get('OPENBLAS_NUM_THREADS', 'all')} BLAS thread(s); *x ridge*: beside one `RidgeClassifier` fit, "
-        "the fastest of three just before it in the same process.\n"
+        f"{os.environ.get('OPENBLAS_NUM_THREADS', 'all')} BLAS thread(s); *x ridge*: relative to one `RidgeClassifier` "
+        "fit, the fastest of three just before it in the same process.\n"
     )
     unconverged = {m: sum(table[m, n]["unconverged"] for n in NOISE if (m, n) in table) for m in methods}
     if any(unconverged.values()):
         said = ", ".join(f"{name} {count}" for name, count in unconverged.items() if count)
-        report.say(f"Fits that ended before their tolerance was met, of {len(NOISE) * options.draws} each: {said}.\n")
+        report.say(f"Fits that ended before reaching their tolerance, of {len(NOISE) * options.draws} each: {said}.\n")
     for noise in NOISE:
         scores = {m: table[m, noise]["mean"] for m in methods if (m, noise) in table}
         ours = max((scores[m] for m in ("MC-LDCE exact", "MC-LDCE exact, CV") if m in scores), default=np.nan)
@@ -215,7 +215,7 @@ def write(options: argparse.Namespace) -> None:
         if leader is not None:
             gap = scores[leader] - ours
             verdict = "is the best" if gap <= 0 else f"is {gap:.2f} points behind {leader}"
-            report.say(f"- {noise}: MC-LDCE exact (the better of both rows) {verdict}.")
+            report.say(f"- {noise}: MC-LDCE exact (the better of its two rows) {verdict}.")
     report.say("\nThe paper's own table, for symmetric noise, on features that it does not name:\n")
     report.table(["method", "sym 20", "sym 40", "sym 60"], [[name, *values] for name, values in PAPER.items()])
     report.close()
@@ -233,7 +233,7 @@ def write(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("UNFLIP_DATA"), help="default: UNFLIP_DATA")
-    parser.add_argument("--out", type=Path, help="also write the table to this Markdown file, and a CSV beside it")
+    parser.add_argument("--out", type=Path, help="also write the table to this Markdown file and a CSV next to it")
     parser.add_argument("--records", type=Path, default=RESULTS / "linear_table")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--noise", nargs="*", choices=NOISE, default=list(NOISE))

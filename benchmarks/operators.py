@@ -25,7 +25,8 @@ clean = ClassSums.of(X, y, 10)
 ceiling = MCLDCEClassifier(np.eye(10), alpha=alpha).fit_sums(clean).score(X_test, y_test)
 report.say(
     f"Raw pixels, 60,000 training images, true T, mean of {DRAWS} draws of the noise. Error: |mu_estimated - mu_clean| "
-    f"/ |mu_clean|. Accuracy: the linear classifier built on that centroid, per cent; clean labels: {ceiling:.2%}.\n"
+    "/ |mu_clean|. Accuracy: the linear classifier built from that centroid, in percent; clean labels: "
+    f"{ceiling:.2%}.\n"
 )
 rows = []
 for name, T in NOISES.items():

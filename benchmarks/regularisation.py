@@ -1,9 +1,10 @@
-"""How strongly MC-LDCE should be regularised, chosen from noisy labels alone: the loss on held-out noisy labels.
+"""How strongly to regularize MC-LDCE, chosen from noisy labels alone by the loss on held-out noisy labels.
 
-The corrected loss |T'h - e_y|^2 needs no clean label, so that a part of the noisy training set can choose between
-settings. Each is trained on 90 % of the noisy labels, under the protocol `short` of experiments/deep.toml and with the
-estimates of T that its records hold, and scored on the other 10 %; the clean test labels are shown beside it and choose
-nothing. One JSON record a run is kept under ``--records``; a run that has one is not made again.
+The corrected loss |T'h - e_y|^2 needs no clean labels, so a part of the noisy training set can choose between settings.
+Each setting is trained on 90 % of the noisy labels, under the protocol `short` of experiments/deep.toml and with the
+estimates of T from its records, and scored on the other 10 %; the accuracy on the clean test labels is shown next to it
+and does not affect the choice. One JSON record per run is kept under ``--records``; a run that has one is not made
+again.
 """
 
 import argparse
@@ -38,14 +39,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data-dir", default=os.environ.get("UNFLIP_DATA"), help="default: UNFLIP_DATA")
     parser.add_argument("--out", type=Path, help="also write the table to this Markdown file")
     parser.add_argument("--records", type=Path, default=Path(__file__).parent / "results" / "regularisation")
-    parser.add_argument("--noise", nargs="*", help="only these noises, as 'sym 20'")
+    parser.add_argument("--noise", nargs="*", help="only these noises, such as 'sym 20'")
     parser.add_argument("--dataset", nargs="*", help="only these data sets")
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()
 
 
 def run(options: argparse.Namespace, cell: Cell, T: np.ndarray, setting: dict[str, float]) -> dict[str, float]:
-    """Train one setting on 90 % of the noisy labels, and return its loss on the others and its test accuracy."""
+    """Train one setting on 90 % of the noisy labels and return its loss on the others and its test accuracy."""
     data = noisy_data(cell.dataset, None, cell.noise, cell.seed, options.data_dir)
     order = np.random.default_rng([cell.seed, 2]).permutation(len(data.y))
     held, kept = np.split(order, [int(HELD_OUT * len(order))])
@@ -93,11 +94,11 @@ def main() -> None:
         marked = [f"**{text}**" if name == least else text for name, text in zip(found, texts, strict=True)]
         lost = 100 * (found[best]["accuracy"] - found[least]["accuracy"])
         rows.append((plan.datasets[cell.dataset].title, cell.noise_label, *marked, f"{lost:.2f}"))
-    report = Report("Regularisation chosen without clean labels", "python benchmarks/regularisation.py", options)
+    report = Report("Regularization chosen without clean labels", "python benchmarks/regularisation.py", options)
     report.say(
         "MC-LDCE (exact, noisy metric) on 54,000 images, 40 epochs, one seed: loss on 6,000 held-out noisy labels / "
-        "test accuracy after the last epoch, per cent. Bold: the least loss, which is chosen. `lost` is what the best "
-        "of the row has more.\n"
+        "test accuracy after the last epoch, in percent. Bold: the smallest loss, which is chosen. `lost` is how far "
+        "the chosen accuracy is behind the best of the row.\n"
     )
     report.table(("data", "noise", *SETTINGS, "lost"), rows)
     report.close()

@@ -32,9 +32,9 @@ options = arguments(__doc__)
 report = Report("Estimators of T on CIFAR-10 features", "python benchmarks/transition.py", options)
 X, y, X_test, y_test = features(options)
 report.say(
-    "50,000 rows of 320 features with noisy labels (`random_state=0`). A cell is the error of T, sum |T^ - T| / c; the "
-    "seconds of the fit; and these as a multiple of `RidgeClassifier().fit` on the same data in the same run. "
-    '"Counted" is the error of the shares counted with the clean labels at hand, which nobody has.\n'
+    "50,000 rows of 320 features with noisy labels (`random_state=0`). A cell shows the error of T, sum |T^ - T| / c; "
+    "the seconds of the fit; and the seconds as a multiple of `RidgeClassifier().fit` on the same data in the same "
+    'run. "Counted" is the error of counting T with the clean labels, which nobody has.\n'
 )
 rows = []
 for name, T in NOISES.items():
@@ -51,8 +51,8 @@ for name, T in NOISES.items():
 report.table(["noise", "counted", "ridge", *ESTIMATORS], rows)
 
 report.say(
-    "What cross-fitting adds to VolMin: error of T, and accuracy of VolMin's own classifier on clean test rows in per "
-    "cent, without it (`rounds=0`) and with it. Digits: mean of three draws of the noise on one split.\n"
+    "What cross-fitting adds to VolMin: error of T, and accuracy of VolMin's own classifier on clean test rows in "
+    "percent, without it (`rounds=0`) and with it. Digits: mean of three draws of the noise on one split.\n"
 )
 digits, labels = load_digits(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(labels))

@@ -39,7 +39,7 @@ def visited(arguments: list[str]) -> list[str]:
 
 
 def _is_class_body_or_nameless(code: CodeType) -> bool:
-    # A function is optimized (its locals are in slots); the bodies of modules and classes, which run at import, are not.
+    # A function is optimized (its locals are in slots). The bodies of modules and classes run at import and are not.
     return code.co_name in NAMELESS or not code.co_flags & 0x1
 
 

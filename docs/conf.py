@@ -1,4 +1,4 @@
-"""Settings of Sphinx; `make docs` builds the pages."""
+"""Sphinx settings; `make docs` builds the pages."""
 
 import re
 from typing import Any
@@ -24,14 +24,14 @@ html_show_copyright = False
 html_show_sphinx = False
 
 myst_heading_anchors = 3
-highlight_language = "none"  # formulas are no Python
+highlight_language = "none"  # formulas are not Python
 
-autosummary_generate = False  # every name has its place on a page in api/
+autosummary_generate = False  # every name has its own place on a page in api/
 autodoc_typehints = "none"  # the docstrings say more
 autodoc_member_order = "bysource"
 autodoc_default_options = {
     "members": True,
-    "inherited-members": "tuple, object",  # of the package's private bases; skip_foreign leaves other libraries out
+    "inherited-members": "tuple, object",  # from private bases; skip_foreign leaves out other libraries
 }
 numpydoc_show_class_members = False
 
@@ -40,14 +40,14 @@ LITERAL = re.compile(r"(``.*?``|`[^`]*`)")
 
 
 def link_outside(app: Any, name: str, source: list[str]) -> None:
-    """Give the pages copies of the files of the repository that they link to, such as ``../benchmarks/results``."""
+    """Turn links to files of the repository, such as ``../benchmarks/results``, into downloads."""
     source[0] = OUTSIDE.sub(r"{download}`\1 <\2>`", source[0])
 
 
 def escape(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Keep ``|u|`` and ``(n_features_in_,)``, which a docstring may have in plain text, from being markup.
+    """Escape ``|u|`` and ``(n_features_in_,)``, which are plain text in our docstrings but markup in reST.
 
-    A ``::`` at the end of the summary goes to a paragraph of its own: numpydoc would part it from its block.
+    A ``::`` at the end of the summary gets its own paragraph; otherwise numpydoc would separate it from its block.
     """
     if lines and lines[0].endswith("::"):
         lines[:1] = [lines[0][:-1], "", "::"]
@@ -65,7 +65,7 @@ def escape(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
 
 
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what a class has from scikit-learn or PyTorch: their own pages describe it."""
+    """Leave out what a class inherits from scikit-learn or PyTorch; their own pages describe it."""
     module = getattr(getattr(obj, "fget", obj), "__module__", None) or "unflip"
     return None if module.startswith("unflip") else True
 

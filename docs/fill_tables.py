@@ -1,29 +1,32 @@
 """Put the tables of ``results/`` and ``benchmarks/results/`` into the pages that show them: python docs/fill_tables.py
 
-A table stands between two comments and is replaced whole::
+A table stands between two comments, and everything between them is replaced::
 
-    <!-- report results/deep/report/table-short.md -->    the report, its headings one level deeper
-    <!-- means results/deep/report/table-short.csv -->    the means alone, a column a data set and noise
+    <!-- report results/deep/report/table-short.md -->    the report, with its headings one level deeper
+    <!-- means results/deep/report/table-short.csv -->    only the means, one column per data set and noise
     <!-- audit benchmarks/results/audit.csv -->           average precisions, ours and cleanlab's best
+    <!-- tree src/unflip -->                              the parts of a package, from their docstrings
     <!-- end -->
 """
 
+import ast
 import csv
 import re
+import textwrap
 from pathlib import Path
 from statistics import median
 
 from unflip.bench.spec import read_experiment
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "scale.md")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("results", "scale", "architecture")))
 OURS, SHARED = "unflip, VolMin (default)", "cleanlab, self_confidence on VolMin's p"
-SLOT = re.compile(r"(<!-- (report|means|audit) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SLOT = re.compile(r"(<!-- (report|means|audit|tree) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(text: str) -> str:
     """Return a page with every slot filled from the file that it names."""
-    makers = {"report": report, "means": means, "audit": audit}
+    makers = {"report": report, "means": means, "audit": audit, "tree": tree}
     return SLOT.sub(lambda slot: f"{slot[1]}\n{makers[slot[2]](ROOT / slot[3])}\n{slot[4]}", text)
 
 
@@ -33,7 +36,7 @@ def report(path: Path) -> str:
 
 
 def means(path: Path) -> str:
-    """Return the table of the means; bold is what the report has in bold, the best as printed."""
+    """Return the table of the means; as in the report, the best printed value of a column is bold."""
     with path.open(encoding="utf-8", newline="") as file:
         lines = [line for line in csv.DictReader(file) if line["mean"]]
     experiment = read_experiment(ROOT / "experiments" / f"{path.parents[1].name}.toml")
@@ -53,7 +56,7 @@ def means(path: Path) -> str:
 
 
 def audit(path: Path) -> str:
-    """Return a line for our default and two for cleanlab: its best score, and its score of our probabilities."""
+    """Return one row for our default and two for cleanlab: its best score, and its score on our probabilities."""
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
     found: dict[tuple[str, str, str], float] = {}
@@ -80,6 +83,31 @@ def audit(path: Path) -> str:
             ]
             table.append([data, who, *cells, f"{median(seconds[who, data]):.2g}"])
     return "\n".join(f"| {' | '.join(row)} |" for row in table) + "\n"
+
+
+def tree(path: Path) -> str:
+    """Return the modules and folders of a package, each with its purpose, and the modules of each folder."""
+    lines = [f"{path.relative_to(ROOT)}/"]
+    for part in sorted(path.iterdir(), key=lambda part: (part.is_dir(), part.name)):
+        if part.suffix == ".py" and not part.name.startswith("__"):
+            lines += tree_entry(part.name, purpose(part), [])
+        elif (part / "__init__.py").exists():
+            modules = sorted(str(m.relative_to(part).with_suffix("")) for m in part.rglob("[!_]*.py"))
+            modules += sorted(str(m.relative_to(part).with_suffix("")) for m in part.rglob("_[!_]*.py"))
+            lines += tree_entry(f"{part.name}/", purpose(part / "__init__.py"), modules)
+    return "\n".join(f"    {line}" for line in lines) + "\n"
+
+
+def tree_entry(name: str, text: str, modules: list[str]) -> list[str]:
+    width, indent = 110, " " * 20
+    lines = [*textwrap.wrap(text, width - 20), *textwrap.wrap("  ".join(modules), width - 20, break_on_hyphens=False)]
+    return [f"  {name:18}{lines[0]}", *(indent + line for line in lines[1:])]
+
+
+def purpose(path: Path) -> str:
+    """Return the first sentence of a module's docstring."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return docstring.split("\n\n")[0].replace("\n", " ").replace("``", "")
 
 
 if __name__ == "__main__":

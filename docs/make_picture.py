@@ -1,4 +1,4 @@
-"""Draw docs/images/pair-noise.svg, the picture of the README: UNFLIP_DATA=... python docs/make_picture.py"""
+"""Draw docs/images/pair-noise.svg, the picture in the README: UNFLIP_DATA=... python docs/make_picture.py"""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ from unflip.linear import MCLDCEClassifier
 from unflip.noise import corrupt, pairflip
 
 RATES = [0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.45]
-INK, GREY, WARM, COOL = "#1f2933", "#9aa5b1", "#d9822b", "#1f6feb"
+INK, GRAY, WARM, COOL = "#1f2933", "#9aa5b1", "#d9822b", "#1f6feb"
 
 options = arguments(__doc__)
 X, y, X_test, y_test = features(options)
@@ -35,19 +35,19 @@ for rate in RATES:
     print(rate, {name: round(values[-1], 2) for name, values in curves.items()}, flush=True)
 
 plt.rcParams.update({"font.family": "sans-serif", "font.size": 11, "text.color": INK, "axes.labelcolor": INK})
-plt.rcParams.update({"svg.hashsalt": "unflip", "xtick.color": INK, "ytick.color": INK, "axes.edgecolor": GREY})
+plt.rcParams.update({"svg.hashsalt": "unflip", "xtick.color": INK, "ytick.color": INK, "axes.edgecolor": GRAY})
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.9), width_ratios=[2.1, 1, 1], layout="constrained")
 figure.set_facecolor("white")
 
 x = 100 * np.array(RATES)
-left.axhline(ceiling, color=GREY, linestyle="--", linewidth=1)
+left.axhline(ceiling, color=GRAY, linestyle="--", linewidth=1)
 left.text(0, ceiling + 0.4, "ridge on clean labels", color="#616e7c", fontsize=10)
-for name, colour, label in (
-    ("ridge", GREY, "ridge"),
+for name, color, label in (
+    ("ridge", GRAY, "ridge"),
     ("published", WARM, "MC-LDCE, published operator"),
     ("exact", COOL, "MC-LDCE, exact operator"),
 ):
-    left.plot(x, curves[name], color=colour, marker="o", markersize=5, linewidth=2.2, label=label)
+    left.plot(x, curves[name], color=color, marker="o", markersize=5, linewidth=2.2, label=label)
 left.set(xlabel="labels flipped to the next class, %", ylabel="test accuracy, %", ylim=(min(curves["ridge"]) - 3, 89))
 left.set_title("CIFAR-10 features, 50,000 noisy labels, T estimated", fontsize=11.5, loc="left")
 left.legend(frameon=False, loc="lower left")

@@ -1,4 +1,4 @@
-"""The Python blocks of README.md run, in order, in one namespace; those with >>> print what they say."""
+"""The Python blocks of README.md run, in order, in one namespace; blocks with >>> print what they show."""
 
 import doctest
 import re
@@ -9,19 +9,19 @@ BLOCK = re.compile(r"^```(?:python|pycon)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE
 
 
 def python_blocks(text: str) -> list[tuple[int, str]]:
-    """Each block of Python code with the number of lines before it."""
+    """Return each block of Python code with the number of lines before it."""
     return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
 
 
 def run_blocks(path: Path) -> int:
-    """Run the blocks of a Markdown file; return how many there were."""
+    """Run the blocks of a Markdown file and return their number."""
     namespace: dict = {"__name__": "__main__"}
     blocks = python_blocks(path.read_text(encoding="utf-8"))
     for lines_before, code in blocks:
         if code.lstrip().startswith(">>>"):
             check_session(code, namespace, path, lines_before)
         else:
-            # The leading newlines make line numbers in a traceback those of the file.
+            # The leading newlines make the line numbers in a traceback match those of the file.
             exec(compile("\n" * lines_before + code, str(path), "exec"), namespace)
     return len(blocks)
 
@@ -36,5 +36,5 @@ def check_session(code: str, namespace: dict, path: Path, lines_before: int) -> 
 
 
 def test_readme(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # what a block writes stays out of the repository
+    monkeypatch.chdir(tmp_path)  # so that no block writes into the repository
     assert run_blocks(README) > 0, "README.md has no ```python block"
