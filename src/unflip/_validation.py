@@ -60,7 +60,7 @@ def check_transition(
                 "clean label cannot be recovered. Merge those classes, or lower the noise rate (symmetric noise must "
                 "stay below (n_classes - 1) / n_classes)"
             )
-    return T  # type: ignore[no-any-return]
+    return T
 
 
 def _check_probabilities(T: Any) -> None:

@@ -1,6 +1,7 @@
 """MC-LDCE: twins, limits, sums, inputs of every kind, the choice of the penalty, accuracy on real features."""
 
 import tracemalloc
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +18,10 @@ from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unflip.core import ClassSums, corrected_labels, decomposed_risk
-from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
+from unflip import _base
+from unflip._validation import check_transition
+from unflip.core import ClassSums, clean_centroid, corrected_labels, decomposed_risk, ldce
+from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV, mcldce
 from unflip.metrics import clean_scorer
 from unflip.noise import asymmetric, corrupt, pairflip, symmetric
 from unflip.transition import AnchorPoints, VolMin
@@ -139,6 +142,25 @@ class TestSums:
         on = MCLDCEClassifier(T3).fit(X[:200], noisy[:200]).partial_fit(X[200:], noisy[200:])
         np.testing.assert_allclose(on.coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_, atol=1e-10)
 
+    def test_a_block_of_zero_weight_adds_nothing(self, problem):
+        X, _, noisy = problem
+        weights = (np.arange(300) >= 100) * (1.0 + np.arange(300) % 2)
+        weights[:50] = 1
+        parts = MCLDCEClassifier(T3)
+        for rows in np.array_split(np.arange(300), 6):  # the second block counts nothing
+            parts.partial_fit(X[rows], noisy[rows], [0, 1, 2], weights[rows])
+        whole = MCLDCEClassifier(T3).fit(X, noisy, weights)
+        np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-10)
+        np.testing.assert_allclose(parts.centroid_, whole.centroid_, atol=1e-10)
+        with pytest.raises(ValueError, match="lengths differ: X has 300, sample_weight has 7"):
+            parts.partial_fit(X, noisy, sample_weight=np.zeros(7))
+
+    def test_weights_that_are_all_zero_are_refused_at_first(self, problem):
+        X, _, noisy = problem
+        for fit in (MCLDCEClassifier(T3).fit, MCLDCEClassifier(T3, classes=[0, 1, 2]).partial_fit):
+            with pytest.raises(ValueError, match="sample_weight is zero for every sample"):
+                fit(X, noisy, sample_weight=np.zeros(300))
+
     def test_partial_fit_takes_sparse_blocks(self, problem):
         X, _, noisy = problem
         a = MCLDCEClassifier(T3).partial_fit(sparse.csr_array(X), noisy, [0, 1, 2])
@@ -234,6 +256,46 @@ class TestSums:
             return used
 
         assert peak(300_000) - peak(100_000) < 6 * 8 * 200_000
+
+
+class TestPath:
+    """What a fit runs, and how often."""
+
+    @pytest.mark.parametrize("model", [MCLDCEClassifier(T3), MCLDCEClassifierCV(T3)], ids=["one", "cross-validated"])
+    def test_X_and_T_are_checked_once(self, problem, model, monkeypatch):
+        X, _, noisy = problem
+        calls = Counter()
+
+        def counted(name, function):
+            def call(*arguments, **options):
+                calls[name] += 1
+                return function(*arguments, **options)
+
+            return call
+
+        monkeypatch.setattr(np.linalg, "cond", counted("cond", np.linalg.cond))
+        monkeypatch.setattr(np.linalg, "svd", counted("svd", np.linalg.svd))
+        monkeypatch.setattr(_base, "validate_data", counted("X", _base.validate_data))
+        for module in (_base, ldce, mcldce):
+            monkeypatch.setattr(module, "check_transition", counted("T", check_transition))
+        clone(model).fit(X, noisy)
+        assert calls["cond"] == calls["T"] == calls["X"] == 1
+        assert calls["svd"] == 0  # np.linalg.cond has its own
+
+    @pytest.mark.parametrize("model", [MCLDCEClassifier(T3), MCLDCEClassifierCV(T3)], ids=["one", "cross-validated"])
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_coefficients_come_from_clean_centroid(self, problem, model, fit_intercept, monkeypatch):
+        X, _, noisy = problem
+        model = clone(model).set_params(fit_intercept=fit_intercept, **({"cv": 3} if hasattr(model, "cv") else {}))
+        plain = clone(model).fit(X, noisy)
+        np.testing.assert_allclose(plain.centroid_, clean_centroid(plain.sums_, T3), atol=1e-12)
+        monkeypatch.setattr(mcldce, "clean_centroid", lambda *arguments: 2 * clean_centroid(*arguments))
+        if hasattr(model, "cv"):
+            model.set_params(alphas=[plain.alpha_])
+        twice = model.fit(X, noisy)
+        np.testing.assert_allclose(twice.coef_, 2 * plain.coef_, rtol=1e-8)
+        mean = np.outer(plain.sums_.mean, plain.sums_.noisy_prior @ np.linalg.inv(T3)) * fit_intercept
+        np.testing.assert_allclose(twice.centroid_ - mean, 2 * (plain.centroid_ - mean), atol=1e-10)
 
 
 class TestInputs:
