@@ -1,4 +1,4 @@
-"""Bad input: each error says what came, what was expected and how to mend it."""
+"""Bad input: each error says what came, what was expected and how to fix it."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from unflip._validation import (
     check_classes,
     check_labels,
     check_prior,
-    check_sparse_transition,
     check_transition,
     condition_number,
 )
@@ -38,19 +37,19 @@ def test_transition(T, match):
         check_transition(T)
     if np.ndim(T) == 2:
         with pytest.raises(ValueError, match=match):
-            check_sparse_transition(sparse.csr_array(np.array(T, dtype=float)))
+            check_transition(sparse.csr_array(np.array(T, dtype=float)), keep_sparse=True)
 
 
 def test_sparse_transition_is_kept_or_filled_in_by_choice():
     T = pairflip(4, 0.2)
-    kept = check_sparse_transition(sparse.coo_array(T), 4)
+    kept = check_transition(sparse.coo_array(T), 4, keep_sparse=True)
     assert sparse.issparse(kept)
     np.testing.assert_array_equal(kept.toarray(), T)
     np.testing.assert_array_equal(check_transition(sparse.csr_matrix(T)), T)
     with pytest.raises(ValueError, match="4 x 4 but there are 3 classes"):
-        check_sparse_transition(kept, 3)
+        check_transition(kept, 3, keep_sparse=True)
     with pytest.raises(ValueError, match="row 2 of transition sums to 0"):
-        check_sparse_transition(sparse.csr_array(np.diag([1.0, 1.0, 0.0])))
+        check_transition(sparse.csr_array(np.diag([1.0, 1.0, 0.0])), keep_sparse=True)
 
 
 @pytest.mark.parametrize(

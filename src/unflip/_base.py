@@ -1,4 +1,4 @@
-"""What every classifier of the package shares: how it takes data, labels and T, and how linear scores predict."""
+"""Shared by every classifier of the package: checking data, labels and T, and predicting from linear scores."""
 
 from typing import Any
 
@@ -16,10 +16,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from unflip._validation import FloatArray, IntArray, check_labels, check_transition
+from unflip._validation import FloatArray, IntArray, check_labels, check_same_length, check_transition
+from unflip.core.ldce import project_to_simplex
 from unflip.models import Savable
 
-SCORES = 2**24  # at once in predict
+SCORES = 2**24  # numbers that predict holds at once
 
 
 def check_training_data(
@@ -33,49 +34,65 @@ def check_training_data(
 ) -> tuple[Any, IntArray, FloatArray | None]:
     """Validate the arguments of ``fit``; set ``classes_`` and the feature attributes; return X, label codes, weights.
 
-    ``classes`` are all classes, or None for those of ``y``. ``reset=False`` is a later ``partial_fit``: the features
-    must be those already seen.
+    If ``classes`` is None, the classes are those of ``y``. ``reset=False`` is for a later ``partial_fit``: the features
+    must be those already seen, and a block in which every weight is zero is accepted, since it adds nothing.
     """
     check_rows(X, y)
     X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
     check_classification_targets(y)
     estimator.classes_, codes = check_labels(y, classes)
-    weights = None
-    if sample_weight is not None:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weights.any():  # scikit-learn before 1.9 lets it pass
-            raise ValueError("sample_weight is zero for every sample; at least one must count")
-    return X, codes, weights
+    if sample_weight is None:
+        return X, codes, None
+    if np.any(np.asarray(sample_weight) != 0):
+        return X, codes, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if reset:
+        raise ValueError(
+            "sample_weight is zero for every sample; at least one non-zero number is needed: give the samples weights, "
+            "or leave sample_weight out"
+        )
+    check_same_length(X=codes, sample_weight=np.atleast_1d(sample_weight))
+    return X, codes, np.zeros(len(codes))
 
 
 def check_rows(X: Any, y: Any) -> None:
-    """Refuse empty data and lengths that differ, before scikit-learn does so without saying how to mend it."""
+    """Refuse empty data and different lengths with a message that says how to fix them, unlike scikit-learn's."""
     if y is None:
         return  # scikit-learn names what is missing
     n, labels = _num_samples(X), _num_samples(y)
     if n == 0:
-        raise ValueError("X is empty, 0 sample(s): samples of at least two classes are needed; check filter and file")
+        raise ValueError(
+            "X is empty, 0 sample(s): samples of at least two classes are needed; check the filter or the file"
+        )
     if n != labels:
         raise ValueError(f"X has {n} samples but y has {labels} labels; give one label for each row of X")
 
 
 def resolve_transition(
-    transition: Any, default: Any, X: Any, codes: IntArray, classes: NDArray[Any], sample_weight: FloatArray | None
+    transition: Any,
+    default: Any,
+    X: Any,
+    codes: IntArray,
+    classes: NDArray[Any],
+    sample_weight: FloatArray | None,
+    *,
+    keep_sparse: bool = False,
 ) -> tuple[FloatArray, Any]:
-    """Return T and the fitted estimator it came from (None if T was given).
+    """Return T, checked, and the fitted estimator it came from (None if T was given).
 
-    Sample weights reach an estimator whose ``fit`` takes them; another one estimates T from the samples as they are.
+    Sample weights are passed to an estimator whose ``fit`` takes them; any other estimator ignores them.
 
     Parameters
     ----------
     transition : array-like, estimator or None
-        What the user gave: T itself, an estimator with ``fit`` and ``transition_``, or None for ``default``.
+        What the user gave: T itself, or an estimator with ``fit`` and ``transition_``. If None, ``default`` is used.
     default : estimator
     X, codes, classes, sample_weight
         Noisy training data.
+    keep_sparse : bool, default=False
+        Whether a T that is given as a sparse matrix stays sparse.
     """
     if transition is not None and not hasattr(transition, "fit"):
-        return check_transition(transition, len(classes)), None
+        return check_transition(transition, len(classes), keep_sparse=keep_sparse), None
     estimator = clone(default if transition is None else transition)
     if "classes" in estimator.get_params(deep=False) and estimator.classes is None:
         estimator.set_params(classes=classes)
@@ -84,26 +101,13 @@ def resolve_transition(
     if not hasattr(estimator, "transition_"):
         raise ValueError(
             f"transition must be a matrix or an estimator that sets transition_ in fit; {type(estimator).__name__} "
-            "does not. AnchorPoints(classifier) and DualT(classifier) make one of a classifier"
+            "does not. AnchorPoints(classifier) and DualT(classifier) turn a classifier into such an estimator"
         )
     return check_transition(estimator.transition_, len(classes)), estimator
 
 
-class LinearScoresClassifier(Savable, ClassifierMixin, BaseEstimator):
+class LinearClassifier(Savable, ClassifierMixin, BaseEstimator):
     """Prediction from ``coef_`` (n_classes, n_features) and ``intercept_`` (n_classes,), one score per class."""
-
-    def _scores(self, X: Any) -> NDArray[Any]:
-        return self._scores_of(self._samples(X))
-
-    def _samples(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-
-    def _scores_of(self, X: Any) -> NDArray[Any]:
-        # In the precision of X: casting X instead would double the memory of float32 data.
-        scores: NDArray[Any] = safe_sparse_dot(X, self.coef_.T.astype(X.dtype, copy=False), dense_output=True)
-        scores += self.intercept_.astype(X.dtype, copy=False)
-        return scores
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return scores, shape (n_samples, n_classes); for two classes their difference, shape (n_samples,)."""
@@ -118,6 +122,30 @@ class LinearScoresClassifier(Savable, ClassifierMixin, BaseEstimator):
         best = [self._scores_of(X[start : start + rows]).argmax(axis=1) for start in starts]
         labels: NDArray[Any] = self.classes_[np.concatenate(best)]
         return labels
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return P(clean class | x), shape (n_samples, n_classes).
+
+        Scores of a squared loss estimate these probabilities and are projected to the simplex. They are rough near 0
+        and 1; ``CalibratedClassifierCV`` refines them (against the noisy labels it is given).
+        """
+        return self._probabilities(self._scores(X))
+
+    def _probabilities(self, scores: NDArray[Any]) -> FloatArray:
+        return project_to_simplex(scores)
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        return self._scores_of(self._samples(X))
+
+    def _samples(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+    def _scores_of(self, X: Any) -> NDArray[Any]:
+        # In the precision of X: casting X instead would double the memory of float32 data.
+        scores: NDArray[Any] = safe_sparse_dot(X, self.coef_.T.astype(X.dtype, copy=False), dense_output=True)
+        scores += self.intercept_.astype(X.dtype, copy=False)
+        return scores
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,7 +1,6 @@
-"""The conventions of the package, each checked at one door."""
+"""The conventions of the package, each checked in one place."""
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,12 @@ IntArray = NDArray[np.intp]
 
 CONVENTION = "T[i, j] = P(noisy = j | clean = i), so every row sums to one"
 LARGEST_CONDITION = 1e8  # beyond it T^-1 multiplies rounding errors and sampling noise into nonsense
-MANY_CLASSES = 512  # beyond it a singular value decomposition of T takes seconds, of 5,000 classes minutes
+MANY_CLASSES = 512  # beyond it a singular value decomposition of T takes seconds, for 5,000 classes minutes
 
 
-def check_transition(transition: Any, n_classes: int | None = None, *, invertible: bool = True) -> FloatArray:
+def check_transition(
+    transition: Any, n_classes: int | None = None, *, invertible: bool = True, keep_sparse: bool = False
+) -> FloatArray:
     """Return the transition matrix as float64, shape (n_classes, n_classes), or say what is wrong with it.
 
     Parameters
@@ -23,41 +24,71 @@ def check_transition(transition: Any, n_classes: int | None = None, *, invertibl
     transition : array-like or sparse matrix of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
     n_classes : int, default=None
-        The expected size; None takes the matrix's own.
+        The expected size. If None, any size is accepted.
     invertible : bool, default=True
-        Refuse a matrix that cannot be inverted: it has destroyed the label, nothing can be corrected with it.
+        Refuse a matrix that cannot be inverted: it has destroyed the label, and nothing can be corrected with it.
+    keep_sparse : bool, default=False
+        Return a sparse matrix as a CSC array, without ever filling it in.
     """
+    T: Any
     try:
-        T = np.array(transition.toarray() if hasattr(transition, "toarray") else transition, dtype=np.float64)
+        if keep_sparse and hasattr(transition, "tocsc"):
+            from scipy import sparse
+
+            T = sparse.csc_array(transition, dtype=np.float64, copy=True)
+            T.sum_duplicates()
+            T.eliminate_zeros()
+        else:
+            T = np.array(transition.toarray() if hasattr(transition, "toarray") else transition, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"transition must be a matrix of numbers with {CONVENTION}; got {transition!r}") from error
-    _check_square(T.shape, n_classes)
-    _check_probabilities(T, np.asarray(T), lambda k: tuple(int(i) for i in np.unravel_index(k, T.shape)))
+    if len(T.shape) != 2 or T.shape[0] != T.shape[1]:
+        raise ValueError(f"transition must be a square matrix, one row and one column per class; got shape {T.shape}")
+    if n_classes is not None and T.shape[0] != n_classes:
+        raise ValueError(
+            f"transition is {T.shape[0]} x {T.shape[0]} but there are {n_classes} classes: give one row and one column "
+            "per class, or name all classes with classes=[...] if the noise emptied one"
+        )
+    if T.shape[0] < 2:
+        raise ValueError("transition must have at least two classes; got a 1 x 1 matrix")
+    _check_probabilities(T)
     if invertible:
-        _check_condition(condition_number(T))
+        condition = condition_number(T)
+        if not condition <= LARGEST_CONDITION:
+            raise ValueError(
+                f"transition is singular (condition number {condition:.2g}): two classes flip in the same way, so the "
+                "clean label cannot be recovered. Merge those classes, or lower the noise rate (symmetric noise must "
+                "stay below (n_classes - 1) / n_classes)"
+            )
     return T
 
 
-def check_sparse_transition(transition: Any, n_classes: int | None = None) -> Any:
-    """Return :func:`check_transition` of a sparse matrix as a CSC array of float64, without ever filling it in."""
-    from scipy import sparse
-
-    T = sparse.csc_array(transition, dtype=np.float64, copy=True)
-    T.sum_duplicates()
-    T.eliminate_zeros()
-    _check_square(T.shape, n_classes)
-    entries = T.tocoo()
-    _check_probabilities(T, entries.data, lambda k: (int(entries.coords[0][k]), int(entries.coords[1][k])))
-    _check_condition(condition_number(T))
-    return T
+def _check_probabilities(T: Any) -> None:
+    dense = isinstance(T, np.ndarray)
+    entries: Any = T if dense else T.tocoo().data
+    if not np.isfinite(entries).all():
+        raise ValueError("transition has NaN or infinite entries; every entry must be a probability")
+    if entries.size and entries.min() < 0:
+        k = int(entries.argmin())
+        i, j = np.unravel_index(k, T.shape) if dense else (int(axis[k]) for axis in T.tocoo().coords)
+        raise ValueError(f"transition has a negative entry, T[{i}, {j}] = {T[i, j]:g}; {CONVENTION}")
+    row_sums = T.sum(axis=1)
+    if not np.allclose(row_sums, 1, atol=1e-6):
+        if np.allclose(T.sum(axis=0), 1, atol=1e-6):
+            raise ValueError(f"your matrix looks column-stochastic; transpose it. Here {CONVENTION}")
+        worst = int(np.abs(row_sums - 1).argmax())
+        raise ValueError(
+            f"row {worst} of transition sums to {row_sums[worst]:g}, not to one; {CONVENTION}. "
+            "Counts become such a matrix by T / T.sum(axis=1, keepdims=True)"
+        )
 
 
 def condition_number(T: Any) -> float:
-    """Return the condition number of T, or an upper bound or a close estimate where that would cost minutes.
+    """Return the condition number of T, or an upper bound or a close estimate if the exact one would take minutes.
 
-    Up to 512 classes it is exact, in the 2-norm. Beyond, and for a sparse T, a T whose diagonal outweighs the rest has
-    a bound in the maximum norm from the diagonal alone (Varah, 1975); another one is factorised, and the 1-norm of its
-    inverse is estimated from a few products (Higham and Tisseur, 2000)::
+    Up to 512 classes it is exact, in the 2-norm. Beyond that, and for a sparse T, there are two cases. If the diagonal
+    outweighs the rest, it gives a bound in the maximum norm (Varah, 1975). If not, T is factorized, and the 1-norm of
+    its inverse is estimated from a few products (Higham and Tisseur, 2000)::
 
         |T| |T^-1| <= 1 / min_i (T[i, i] - sum_{j != i} T[i, j]),    rows of T sum to one
     """
@@ -68,7 +99,7 @@ def condition_number(T: Any) -> float:
 
 
 def _estimated_condition(T: Any) -> float:
-    # Imported here: core, which has its checks from this file, needs NumPy alone.
+    # Imported here because only thousands of classes, or a sparse T, need it.
     from scipy import linalg, sparse
     from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
@@ -86,59 +117,19 @@ def _estimated_condition(T: Any) -> float:
     except (RuntimeError, linalg.LinAlgWarning):
         return float(np.inf)
 
-    def solve_transposed(b: FloatArray) -> Any:
+    def transposed(b: FloatArray) -> Any:
         return solve(b, "T")
 
-    inverse = LinearOperator(
-        T.shape, matvec=solve, rmatvec=solve_transposed, matmat=solve, rmatmat=solve_transposed, dtype=np.float64
-    )
+    inverse = LinearOperator(T.shape, solve, rmatvec=transposed, matmat=solve, rmatmat=transposed, dtype=np.float64)
     with np.errstate(all="ignore"):
         return float(abs(T).sum(axis=0).max() * onenormest(inverse))
-
-
-def _check_square(shape: tuple[int, ...], n_classes: int | None) -> None:
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise ValueError(f"transition must be a square matrix, one row and one column per class; got shape {shape}")
-    if n_classes is not None and shape[0] != n_classes:
-        raise ValueError(
-            f"transition is {shape[0]} x {shape[0]} but there are {n_classes} classes: give one row and one column per "
-            "class, or name all classes with classes=[...] if the noise emptied one"
-        )
-    if shape[0] < 2:
-        raise ValueError("transition must have at least two classes; got a 1 x 1 matrix")
-
-
-def _check_probabilities(T: Any, entries: FloatArray, place: Callable[[int], tuple[int, ...]]) -> None:
-    if not np.isfinite(entries).all():
-        raise ValueError("transition has NaN or infinite entries; every entry must be a probability")
-    if entries.size and entries.min() < 0:
-        i, j = place(int(entries.argmin()))
-        raise ValueError(f"transition has a negative entry, T[{i}, {j}] = {T[i, j]:g}; {CONVENTION}")
-    row_sums = T.sum(axis=1)
-    if not np.allclose(row_sums, 1, atol=1e-6):
-        if np.allclose(T.sum(axis=0), 1, atol=1e-6):
-            raise ValueError(f"your matrix looks column-stochastic; transpose it. Here {CONVENTION}")
-        worst = int(np.abs(row_sums - 1).argmax())
-        raise ValueError(
-            f"row {worst} of transition sums to {row_sums[worst]:g}, not to one; {CONVENTION}. "
-            "Counts become such a matrix by T / T.sum(axis=1, keepdims=True)"
-        )
-
-
-def _check_condition(condition: float) -> None:
-    if not condition <= LARGEST_CONDITION:
-        raise ValueError(
-            f"transition is singular (condition number {condition:.2g}): two classes flip alike, so the clean "
-            "label cannot be recovered. Merge those classes, or lower the noise rate (symmetric noise must stay "
-            "below (n_classes - 1) / n_classes)"
-        )
 
 
 def check_labels(y: ArrayLike, classes: ArrayLike | None = None) -> tuple[NDArray[Any], IntArray]:
     """Return the sorted classes and the code of each label, ``classes[codes] == y``.
 
-    Labels may be any values of one kind that can be ordered. ``classes`` names them all where the noise (or a fold)
-    has emptied one; the rows of T follow its order, therefore it must be sorted as scikit-learn sorts ``classes_``.
+    Labels may be any values of one kind that can be ordered. ``classes`` names all of them if the noise (or a fold) has
+    emptied one; the rows of T follow its order, so it must be sorted as scikit-learn sorts ``classes_``.
     """
     labels = np.asarray(y)
     if labels.ndim != 1:
@@ -170,7 +161,7 @@ def check_labels(y: ArrayLike, classes: ArrayLike | None = None) -> tuple[NDArra
 
 
 def check_classes(classes: ArrayLike) -> NDArray[Any]:
-    """Return the classes as a sorted array without repeats, or say how to mend them."""
+    """Return the classes as a sorted array without repeats, or say how to fix them."""
     known = np.asarray(classes)
     if known.ndim != 1 or len(known) == 0:
         raise ValueError(f"classes must be a list of all class labels; got {classes!r}")
@@ -178,7 +169,7 @@ def check_classes(classes: ArrayLike) -> NDArray[Any]:
     if len(ordered) != len(known) or np.any(ordered != known):
         raise ValueError(
             f"classes must be sorted and without repeats, {ordered[:10].tolist()}; got {known[:10].tolist()}. The rows "
-            "and columns of transition follow this order: reorder them alike"
+            "and columns of transition follow this order: reorder them in the same way"
         )
     return ordered
 
@@ -203,7 +194,7 @@ def check_prior(prior: ArrayLike, n_classes: int) -> FloatArray:
         raise ValueError(f"prior must have one probability per class, shape ({n_classes},); got shape {pi.shape}")
     if not np.isfinite(pi).all() or pi.min() < 0 or not np.isclose(pi.sum(), 1, atol=1e-6):
         raise ValueError(
-            f"prior must be probabilities that sum to one; got {pi.tolist()}. Counts become such by n / n.sum()"
+            f"prior must be probabilities that sum to one; got {pi.tolist()}. Counts become a prior by n / n.sum()"
         )
     return pi
 
@@ -212,5 +203,5 @@ def check_same_length(**arrays: Any) -> None:
     """Refuse arrays of different lengths, by their names."""
     lengths = {name: len(array) for name, array in arrays.items() if array is not None}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{name} has {n}" for name, n in lengths.items())
-        raise ValueError(f"one entry per sample is needed, but lengths differ: {said}")
+        found = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+        raise ValueError(f"one entry per sample is needed, but lengths differ: {found}")

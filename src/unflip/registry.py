@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
 
 ENTRIES = [
-    Entry("mcldce", "linear.mcldce_cv", "MCLDCEClassifierCV", "linear", takes_transition=True, saved=True),
+    Entry("mcldce", "linear.mcldce", "MCLDCEClassifierCV", "linear", takes_transition=True, saved=True),
     Entry(None, "linear.mcldce", "MCLDCEClassifier", "linear", takes_transition=True, saved=True),
     Entry("ule", "linear.ule", "ULEClassifier", "linear", takes_transition=True, saved=True),
     Entry("musgd", "linear.musgd", "MuSGDClassifier", "linear", takes_transition=True, saved=True),

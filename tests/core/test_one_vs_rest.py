@@ -56,18 +56,18 @@ def test_under_pair_noise_they_are_not():
 
 
 def test_identity_and_anti_identity():
-    np.testing.assert_array_equal(binary_labels(np.eye(3), [0.2, 0.3, 0.5]), 2 * np.eye(3) - 1)
-    np.testing.assert_allclose(binary_labels([[0, 1], [1, 0]], [0.4, 0.6]), 1 - 2 * np.eye(2), atol=1e-12)
+    np.testing.assert_array_equal(binary_labels(np.eye(3), np.array([0.2, 0.3, 0.5])), 2 * np.eye(3) - 1)
+    np.testing.assert_allclose(binary_labels(np.eye(2)[::-1], np.array([0.4, 0.6])), 1 - 2 * np.eye(2), atol=1e-12)
 
 
 def test_two_classes_have_opposite_labels():
-    G = binary_labels([[0.9, 0.1], [0.3, 0.7]], [0.4, 0.6])
+    G = binary_labels(np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0.4, 0.6]))
     np.testing.assert_allclose(G[:, 0], -G[:, 1], atol=1e-12)
 
 
 def test_two_classes_mirror_each_other_even_where_one_is_all_there_is():
     T = np.array([[0.8, 0.2], [0.3, 0.7]])
-    lost, gained = binary_rates(T, [1.0, 0.0])
+    lost, gained = binary_rates(T, np.array([1.0, 0.0]))
     np.testing.assert_allclose(lost, gained[::-1])
     np.testing.assert_allclose(lost, [0.2, 0.3])
 

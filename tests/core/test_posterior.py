@@ -1,13 +1,12 @@
-"""Bayes' rule for the single label, and scores as probabilities."""
+"""Bayes' rule for the single label."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 from tests.strategies import transitions
-from unflip.core import clean_posterior, project_to_simplex
+from unflip.core import clean_posterior
 
 
 @given(transitions(), st.integers(0, 1000))
@@ -43,33 +42,3 @@ def test_posterior_where_T_never_gives_the_label():
 def test_posterior_refuses_what_is_no_probability(proba, match):
     with pytest.raises(ValueError, match=match):
         clean_posterior(proba, [0], np.eye(2))
-
-
-@given(st.lists(st.floats(-5, 5), min_size=2, max_size=6))
-def test_projection_is_a_distribution_in_the_same_order(row):
-    p = project_to_simplex([row])[0]
-    assert p.min() >= 0
-    assert p.sum() == pytest.approx(1)
-    assert p[np.argmax(row)] == p.max()  # scores that differ by less than rounding may tie
-    for i in range(len(row)):
-        for j in range(len(row)):
-            assert row[i] < row[j] or p[i] >= p[j] - 1e-12
-
-
-@given(st.integers(0, 1000))
-def test_projection_is_the_nearest_point(seed):
-    s = np.random.default_rng(seed).normal(size=4)
-    best = minimize(
-        lambda p: np.sum((p - s) ** 2),
-        np.full(4, 0.25),
-        bounds=[(0, 1)] * 4,
-        constraints={"type": "eq", "fun": lambda p: p.sum() - 1},
-        method="SLSQP",
-        options={"ftol": 1e-14},
-    ).x
-    np.testing.assert_allclose(project_to_simplex([s])[0], best, atol=1e-5)
-
-
-def test_projection_keeps_distributions():
-    p = np.random.default_rng(0).dirichlet(np.ones(5), size=10)
-    np.testing.assert_allclose(project_to_simplex(p), p, atol=1e-15)

@@ -205,7 +205,7 @@ class TestInputs:
 
 
 BAD = {
-    "smoothing": ({"smoothing": -1.0}, "smoothing must be a number of standard deviations >= 0; got -1.0"),
+    "smoothing": ({"smoothing": -1.0}, "smoothing must be a number >= 0; got -1.0"),
     "infinite smoothing": ({"smoothing": np.inf}, "smoothing must be"),
     "alpha": ({"alpha": "1"}, "alpha must be a number >= 0; got '1'"),
     "transition": ({"transition": np.eye(2)}, "2 x 2"),

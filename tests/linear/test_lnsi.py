@@ -11,9 +11,16 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import has_fit_parameter
 
-from unflip.linear._graph import gaussian_graph, laplacian, nearest_neighbours
-from unflip.linear._low_rank import ScaledFeatures, shrink_rows, shrink_singular_values, solve_low_rank
-from unflip.linear.lnsi import LNSIClassifier
+from unflip.linear.lnsi import (
+    LNSIClassifier,
+    ScaledFeatures,
+    gaussian_graph,
+    laplacian,
+    nearest_neighbors,
+    shrink_rows,
+    shrink_singular_values,
+    solve_low_rank,
+)
 from unflip.noise import corrupt, pairflip, symmetric
 
 
@@ -34,7 +41,7 @@ def digits():
 
 
 def graph_matrix(A, k=5):
-    return A.gram(laplacian(gaussian_graph(*nearest_neighbours(A.X, k))))
+    return A.gram(laplacian(gaussian_graph(*nearest_neighbors(A.X, k))))
 
 
 def objective(A, Y, H, W, b, alpha, beta, smooth=0.0):
@@ -173,7 +180,7 @@ class TestGraph:
                 if j in near[i] or i in near[j]:
                     graph[i, j] = np.exp(-(D[i, j] ** 2) / (2 * h**2))
         graph *= n / graph.sum()
-        made = gaussian_graph(*nearest_neighbours(X, k))
+        made = gaussian_graph(*nearest_neighbors(X, k))
         np.testing.assert_allclose(made.toarray(), graph, atol=1e-12)
         F = np.eye(3)[noisy] + X
         energy = sum(graph[i, j] * np.sum((F[i] - F[j]) ** 2) for i in range(n) for j in range(n)) / 2
@@ -181,7 +188,7 @@ class TestGraph:
 
     def test_the_quadratic_form_of_the_features(self, problem):
         X, _, _ = problem
-        L = laplacian(gaussian_graph(*nearest_neighbours(X, 5)))
+        L = laplacian(gaussian_graph(*nearest_neighbors(X, 5)))
         Z = (X - X.mean(axis=0)) / np.linalg.norm(X - X.mean(axis=0))
         for kind in (np.asarray, sparse.csr_array):
             A = ScaledFeatures(kind(X))
@@ -191,7 +198,7 @@ class TestGraph:
             np.testing.assert_allclose(A.transposed_times(X), Z.T @ X, atol=1e-12)
 
     def test_equal_samples(self):
-        graph = gaussian_graph(*nearest_neighbours(np.ones((6, 2)), 3))
+        graph = gaussian_graph(*nearest_neighbors(np.ones((6, 2)), 3))
         assert np.isfinite(graph.data).all()
         assert graph.sum() == pytest.approx(6)
 
@@ -264,7 +271,7 @@ class TestClassifier:
 
     def test_without_a_graph_no_neighbours_are_sought(self, digits, monkeypatch):
         X, _, noisy = digits
-        monkeypatch.setattr("unflip.linear.lnsi.nearest_neighbours", None)
+        monkeypatch.setattr("unflip.linear.lnsi.nearest_neighbors", None)
         assert LNSIClassifier(beta=0.0).fit(X, noisy).score(X, noisy) > 0.7
 
     def test_says_when_it_has_not_converged(self, digits):

@@ -1,6 +1,7 @@
-"""MCLDCEClassifier: twins, limits, sums, inputs of every kind, and what it reaches on real features."""
+"""MC-LDCE: twins, limits, sums, inputs of every kind, the choice of the penalty, accuracy on real features."""
 
 import tracemalloc
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +14,14 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge, RidgeClassifier
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from unflip.core import ClassSums, corrected_labels, decomposed_risk
-from unflip.linear import MCLDCEClassifier
+from unflip import _base
+from unflip._validation import check_transition
+from unflip.core import ClassSums, clean_centroid, corrected_labels, decomposed_risk, ldce
+from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV, mcldce
 from unflip.metrics import clean_scorer
 from unflip.noise import asymmetric, corrupt, pairflip, symmetric
 from unflip.transition import AnchorPoints, VolMin
@@ -139,6 +142,25 @@ class TestSums:
         on = MCLDCEClassifier(T3).fit(X[:200], noisy[:200]).partial_fit(X[200:], noisy[200:])
         np.testing.assert_allclose(on.coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_, atol=1e-10)
 
+    def test_a_block_of_zero_weight_adds_nothing(self, problem):
+        X, _, noisy = problem
+        weights = (np.arange(300) >= 100) * (1.0 + np.arange(300) % 2)
+        weights[:50] = 1
+        parts = MCLDCEClassifier(T3)
+        for rows in np.array_split(np.arange(300), 6):  # the second block counts nothing
+            parts.partial_fit(X[rows], noisy[rows], [0, 1, 2], weights[rows])
+        whole = MCLDCEClassifier(T3).fit(X, noisy, weights)
+        np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-10)
+        np.testing.assert_allclose(parts.centroid_, whole.centroid_, atol=1e-10)
+        with pytest.raises(ValueError, match="lengths differ: X has 300, sample_weight has 7"):
+            parts.partial_fit(X, noisy, sample_weight=np.zeros(7))
+
+    def test_weights_that_are_all_zero_are_refused_at_first(self, problem):
+        X, _, noisy = problem
+        for fit in (MCLDCEClassifier(T3).fit, MCLDCEClassifier(T3, classes=[0, 1, 2]).partial_fit):
+            with pytest.raises(ValueError, match="sample_weight is zero for every sample"):
+                fit(X, noisy, sample_weight=np.zeros(300))
+
     def test_partial_fit_takes_sparse_blocks(self, problem):
         X, _, noisy = problem
         a = MCLDCEClassifier(T3).partial_fit(sparse.csr_array(X), noisy, [0, 1, 2])
@@ -236,6 +258,46 @@ class TestSums:
         assert peak(300_000) - peak(100_000) < 6 * 8 * 200_000
 
 
+class TestPath:
+    """What a fit runs, and how often."""
+
+    @pytest.mark.parametrize("model", [MCLDCEClassifier(T3), MCLDCEClassifierCV(T3)], ids=["one", "cross-validated"])
+    def test_X_and_T_are_checked_once(self, problem, model, monkeypatch):
+        X, _, noisy = problem
+        calls = Counter()
+
+        def counted(name, function):
+            def call(*arguments, **options):
+                calls[name] += 1
+                return function(*arguments, **options)
+
+            return call
+
+        monkeypatch.setattr(np.linalg, "cond", counted("cond", np.linalg.cond))
+        monkeypatch.setattr(np.linalg, "svd", counted("svd", np.linalg.svd))
+        monkeypatch.setattr(_base, "validate_data", counted("X", _base.validate_data))
+        for module in (_base, ldce, mcldce):
+            monkeypatch.setattr(module, "check_transition", counted("T", check_transition))
+        clone(model).fit(X, noisy)
+        assert calls["cond"] == calls["T"] == calls["X"] == 1
+        assert calls["svd"] == 0  # np.linalg.cond has its own
+
+    @pytest.mark.parametrize("model", [MCLDCEClassifier(T3), MCLDCEClassifierCV(T3)], ids=["one", "cross-validated"])
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    def test_coefficients_come_from_clean_centroid(self, problem, model, fit_intercept, monkeypatch):
+        X, _, noisy = problem
+        model = clone(model).set_params(fit_intercept=fit_intercept, **({"cv": 3} if hasattr(model, "cv") else {}))
+        plain = clone(model).fit(X, noisy)
+        np.testing.assert_allclose(plain.centroid_, clean_centroid(plain.sums_, T3), atol=1e-12)
+        monkeypatch.setattr(mcldce, "clean_centroid", lambda *arguments: 2 * clean_centroid(*arguments))
+        if hasattr(model, "cv"):
+            model.set_params(alphas=[plain.alpha_])
+        twice = model.fit(X, noisy)
+        np.testing.assert_allclose(twice.coef_, 2 * plain.coef_, rtol=1e-8)
+        mean = np.outer(plain.sums_.mean, plain.sums_.noisy_prior @ np.linalg.inv(T3)) * fit_intercept
+        np.testing.assert_allclose(twice.centroid_ - mean, 2 * (plain.centroid_ - mean), atol=1e-10)
+
+
 class TestInputs:
     @pytest.mark.parametrize("names", [["x", "yy", "z"], [1, 2, 3], [-1, 5, 70], [1.0, 2.0, 3.0]])
     def test_any_labels(self, problem, names):
@@ -251,7 +313,7 @@ class TestInputs:
     @pytest.mark.parametrize("wide", [False, True], ids=["sums", "ridge"])
     def test_sparse_equals_dense(self, problem, kind, operator, weighted, wide, monkeypatch):
         X, _, noisy = problem
-        monkeypatch.setattr("unflip.linear._centroid_ridge.WIDE_SPARSE", 1 if wide else 512)
+        monkeypatch.setattr("unflip.linear.mcldce.WIDE_SPARSE", 1 if wide else 512)
         X[np.abs(X) < 0.5] = 0
         weights = np.arange(300) % 4 if weighted else None
         dense = MCLDCEClassifier(T3, operator=operator).fit(X, noisy, weights)
@@ -265,7 +327,7 @@ class TestInputs:
         _, _, noisy = problem
         wide = np.random.default_rng(0).normal(size=(30, 80))
         expected = MCLDCEClassifier(T3).fit(wide, noisy[:30])
-        monkeypatch.setattr("unflip.linear._centroid_ridge.WIDE", 50)
+        monkeypatch.setattr("unflip.linear.mcldce.WIDE", 50)
         model = MCLDCEClassifier(T3).fit(wide, noisy[:30])
         assert not hasattr(model, "sums_")
         np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
@@ -275,7 +337,7 @@ class TestInputs:
 
     def test_refit_forgets_the_sums_of_other_data(self, problem, monkeypatch):
         X, _, noisy = problem
-        monkeypatch.setattr("unflip.linear._centroid_ridge.WIDE_SPARSE", 1)
+        monkeypatch.setattr("unflip.linear.mcldce.WIDE_SPARSE", 1)
         model = MCLDCEClassifier(T3).fit(X, noisy).fit(sparse.csr_array(X), noisy)
         assert not hasattr(model, "sums_")
 
@@ -432,3 +494,205 @@ def test_predicts_in_blocks_where_classes_are_many(problem, monkeypatch):
     whole = model.predict(X)
     monkeypatch.setattr("unflip._base.SCORES", 7 * len(model.classes_))
     np.testing.assert_array_equal(model.predict(X), whole)
+
+
+def pairflip_sparse(c, rate):
+    i = np.arange(c)
+    entries = np.append(np.full(c, 1 - rate), np.full(c, rate))
+    return sparse.csr_array((entries, (np.append(i, i), np.append(i, (i + 1) % c))), shape=(c, c))
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
+@pytest.mark.parametrize("operator", ["exact", "published"])
+def test_a_sparse_T_gives_the_same_model(kind, operator, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    X = rng.normal(size=(3, 5))[y] * 2 + rng.normal(size=(300, 5))
+    T = asymmetric(3, {0: (1, 0.3), 2: (0, 0.2)})
+    noisy = corrupt(y, T, random_state=0)
+    dense = MCLDCEClassifier(T, operator=operator).fit(X, noisy)
+    model = MCLDCEClassifier(kind(T), operator=operator).fit(X, noisy)
+    assert sparse.issparse(model.transition_)
+    again = MCLDCEClassifier(kind(T), operator=operator).partial_fit(X[:100], noisy[:100], [0, 1, 2])
+    again.partial_fit(X[100:], noisy[100:])
+    solved = MCLDCEClassifier(kind(T), operator=operator).fit_sums(dense.sums_)
+    for other in (model, again, solved):
+        np.testing.assert_allclose(other.coef_, dense.coef_, atol=1e-10)
+        np.testing.assert_allclose(other.centroid_, dense.centroid_, atol=1e-10)
+        np.testing.assert_allclose(other.class_prior_, dense.class_prior_, atol=1e-10)
+    cv, dense_cv = (MCLDCEClassifierCV(t, operator=operator, random_state=0).fit(X, noisy) for t in (kind(T), T))
+    np.testing.assert_allclose(cv.risk_, dense_cv.risk_, rtol=1e-10)
+    assert cv.alpha_ == dense_cv.alpha_
+
+
+def test_a_sparse_T_goes_through_a_wide_fit_and_a_file(tmp_path, monkeypatch):
+    pytest.importorskip("safetensors")
+    import unflip
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)), np.arange(60) % 3
+    T = asymmetric(3, {0: (1, 0.3)})
+    model = MCLDCEClassifier(sparse.csr_array(T)).fit(X, y)
+    loaded = unflip.load(model.save(tmp_path / "model"))
+    assert sparse.issparse(loaded.transition_)
+    np.testing.assert_array_equal(loaded.transition_.toarray(), T)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_allclose(loaded.fit_sums(loaded.sums_).coef_, model.coef_, atol=1e-12)
+    monkeypatch.setattr("unflip.linear.mcldce.WIDE_SPARSE", 1)
+    wide = MCLDCEClassifier(sparse.csr_array(T)).fit(sparse.csr_array(X), y)
+    np.testing.assert_allclose(wide.coef_, model.coef_, atol=1e-6)
+
+
+def test_thousands_of_classes_never_fill_in_a_sparse_T():
+    """2,000 x 2,000 numbers are 32 MB; sums of 2,000 x 8 and a sparse T need a twentieth of that."""
+    c, d = 2_000, 8
+    rng = np.random.default_rng(0)
+    T = pairflip_sparse(c, 0.4)
+    clean = ClassSums.of(rng.normal(size=(20_000, d)) + 3, np.arange(20_000) % c, c)
+    noisy = ClassSums(T.T @ clean.counts, clean.mean, T.T @ clean.centred_sums, clean.scatter)
+    tracemalloc.start()
+    model = MCLDCEClassifier(T).fit_sums(noisy)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 32e6 / 10
+    np.testing.assert_allclose(model.centroid_, clean.centroid, atol=1e-10)
+    np.testing.assert_allclose(model.class_prior_, 1 / c)
+    ridge = MCLDCEClassifier(sparse.eye_array(c)).fit_sums(clean)
+    np.testing.assert_allclose(model.coef_, ridge.coef_, atol=1e-10)
+
+
+T10 = pairflip(10, 0.4)
+ALPHAS = [1e-1, 1e2, 1e5, 1e8]
+
+
+@pytest.fixture(scope="module")
+def noisy_digits():
+    X, y = load_digits(return_X_y=True)
+    return X, y, corrupt(y, T10, random_state=0)
+
+
+def risk_naively(X, noisy, alpha, cv, weights):
+    """Fit on the training rows, score on the held-out rows, average over all rows."""
+    labels = corrected_labels(T10)
+    risks = []
+    for train, test in cv.split(X):
+        model = MCLDCEClassifier(T10, alpha=alpha).fit(X[train], noisy[train], weights[train])
+        scores = model.decision_function(X[test])
+        risks.append(decomposed_risk(scores, noisy[test], labels, weights[test]).total)
+    return np.average(risks, weights=[weights[test].sum() for _, test in cv.split(X)])
+
+
+@pytest.mark.parametrize("cv", [KFold(4), ShuffleSplit(3, random_state=0)], ids=["partition", "overlapping"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_risk_equals_a_naive_cross_validation(noisy_digits, cv, weighted):
+    X, _, noisy = noisy_digits
+    weights = (np.arange(len(noisy)) % 3).astype(float) if weighted else None
+    model = MCLDCEClassifierCV(T10, alphas=ALPHAS, cv=cv).fit(X, noisy, weights)
+    expected = [
+        risk_naively(X, noisy, alpha, cv, np.ones(len(noisy)) if weights is None else weights) for alpha in ALPHAS
+    ]
+    np.testing.assert_allclose(model.risk_, expected, rtol=1e-8)
+    assert model.alpha_ == ALPHAS[np.argmin(expected)]
+    refit = MCLDCEClassifier(T10, alpha=model.alpha_).fit(X, noisy, weights)
+    np.testing.assert_allclose(model.coef_, refit.coef_, atol=1e-10)
+
+
+def test_risk_follows_the_risk_on_clean_labels(noisy_digits):
+    """The noisy labels alone rank the penalties as the clean labels would, and cost nearly nothing."""
+    X, y, noisy = noisy_digits
+    cv = KFold(5, shuffle=True, random_state=0)
+    corrected = MCLDCEClassifierCV(T10, cv=cv).fit(X, noisy)
+    oracle = []
+    for alpha in corrected.alphas_:
+        risks = []
+        for train, test in cv.split(X):
+            scores = MCLDCEClassifier(T10, alpha=alpha).fit(X[train], noisy[train]).decision_function(X[test])
+            risks.append(decomposed_risk(scores, y[test], np.eye(10)).total)
+        oracle.append(np.mean(risks))
+    assert np.corrcoef(corrected.risk_, oracle)[0, 1] > 0.9
+    assert oracle[corrected.risk_.argmin()] < min(oracle) + 0.02
+
+
+def test_sparse_and_wide_choose_alike(noisy_digits, monkeypatch):
+    X, _, noisy = noisy_digits
+    X, noisy = X[:600], noisy[:600]
+    options = {"alphas": ALPHAS, "cv": KFold(3)}
+    dense = MCLDCEClassifierCV(T10, **options).fit(X, noisy)
+    monkeypatch.setattr("unflip.linear.mcldce.WIDE_SPARSE", 1)
+    rows = MCLDCEClassifierCV(T10, **options).fit(sparse.csr_array(X), noisy)
+    np.testing.assert_allclose(rows.risk_, dense.risk_, rtol=1e-5)
+    assert rows.alpha_ == dense.alpha_
+    np.testing.assert_allclose(rows.coef_, dense.coef_, atol=1e-6)
+    default = MCLDCEClassifierCV(T10, cv=3, random_state=0).fit(sparse.csr_array(X[:100]), noisy[:100])
+    assert len(default.risk_) == 17
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_wide_data_have_the_same_grid_and_skip_empty_folds(noisy_digits, monkeypatch, kind):
+    X, _, noisy = noisy_digits
+    X, noisy = X[:300], noisy[:300]
+    weights = np.where(np.arange(300) < 100, 0.0, 1.0)  # the first of three folds counts nothing
+    sums = MCLDCEClassifierCV(T10, cv=KFold(3)).fit(X, noisy, weights)
+    monkeypatch.setattr("unflip.linear.mcldce.is_wide", lambda _: True)
+    rows = MCLDCEClassifierCV(T10, cv=KFold(3)).fit(kind(X), noisy, weights)
+    np.testing.assert_allclose(rows.alphas_, sums.alphas_)
+    np.testing.assert_allclose(rows.risk_[4:], sums.risk_[4:], rtol=1e-4)
+
+
+def test_folds_as_sums(noisy_digits):
+    X, _, noisy = noisy_digits
+    folds = [ClassSums.of(X[test], noisy[test], 10) for _, test in KFold(4).split(X)]
+    model = MCLDCEClassifierCV(T10, alphas=ALPHAS).fit_sums(folds)
+    expected = MCLDCEClassifierCV(T10, alphas=ALPHAS, cv=KFold(4)).fit(X, noisy)
+    np.testing.assert_allclose(model.risk_, expected.risk_, rtol=1e-10)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+
+
+def test_names_of_any_fold_are_kept(noisy_digits):
+    X, _, noisy = noisy_digits
+    folds = [ClassSums.of(X[test], noisy[test], 10) for _, test in KFold(3).split(X)]
+    names, features = [f"digit {k}" for k in range(10)], [f"pixel {j}" for j in range(64)]
+    folds[1] = replace(folds[1], classes=names, feature_names=features)
+    model = MCLDCEClassifierCV(T10, alphas=ALPHAS).fit_sums(folds)
+    assert model.classes_.tolist() == names
+    assert model.feature_names_in_.tolist() == features
+    folds[2] = replace(folds[2], classes=names[1:] + names[:1])
+    with pytest.raises(ValueError, match="differ in their classes"):
+        MCLDCEClassifierCV(T10, alphas=ALPHAS).fit_sums(folds)
+
+
+def test_default_grid_fits_data_of_any_scale(noisy_digits):
+    X, _, noisy = noisy_digits
+    a = MCLDCEClassifierCV(T10, random_state=0).fit(X, noisy)
+    b = MCLDCEClassifierCV(T10, random_state=0).fit(X * 1e4, noisy)
+    assert b.alpha_ == pytest.approx(a.alpha_ * 1e8)
+    np.testing.assert_array_equal(a.predict(X), b.predict(X * 1e4))
+
+
+def test_fewer_rows_than_folds():
+    model = MCLDCEClassifierCV(symmetric(2, 0.1), random_state=0).fit([[0.0], [1.0], [0.1]], [0, 1, 0])
+    np.testing.assert_array_equal(model.predict([[0.0], [1.0]]), [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"alphas": [0.0, 1.0]}, "alphas must be"),
+        ({"alphas": []}, "alphas must be"),
+        ({"alphas": 1.0}, "alphas must be"),
+        ({"cv": 1}, "at least 2 folds"),
+        ({"operator": "paper"}, "operator must be"),
+    ],
+)
+def test_bad_parameters_of_a_search(noisy_digits, parameters, match):
+    X, _, noisy = noisy_digits
+    with pytest.raises(ValueError, match=match):
+        MCLDCEClassifierCV(T10, **parameters).fit(X, noisy)
+
+
+def test_bad_folds(noisy_digits):
+    X, _, noisy = noisy_digits
+    for folds in (ClassSums.of(X, noisy, 10), [ClassSums.of(X, noisy, 10)]):
+        with pytest.raises(ValueError, match="at least two folds"):
+            MCLDCEClassifierCV(T10).fit_sums(folds)

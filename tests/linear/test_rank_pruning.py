@@ -16,7 +16,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 import unflip
 from unflip.core.one_vs_rest import binary_rates
 from unflip.linear import RankPruningClassifier
-from unflip.linear._pruned_problem import confident_rates, to_prune
+from unflip.linear.rank_pruning import confident_rates, to_prune
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import AnchorPoints
 
@@ -145,7 +145,7 @@ class TestMathematics:
         for n in (300, 3_000, 30_000):
             X, y = blobs(n, c)
             model = RankPruningClassifier(random_state=0).fit(X, corrupt(y, T, random_state=1))
-            true = np.column_stack(binary_rates(T, np.full(c, 1 / c)))
+            true = np.column_stack(binary_rates(np.array(T), np.full(c, 1 / c)))
             errors.append(np.abs(model.noise_rates_ - true).max())
         assert errors[2] < errors[0]
         assert errors[2] < 0.02
@@ -394,7 +394,7 @@ BAD = {
     "cv": ({"cv": 1}, {}, "at least 2 folds; got 1"),
     "no partition": ({"cv": ShuffleSplit(2, random_state=0)}, {}, "hold out each sample once"),
     "no folds": ({"cv": []}, {}, "hold out each sample once"),
-    "no probabilities": ({"classifier": RidgeClassifier()}, {}, "predict_proba; RidgeClassifier has none"),
+    "no probabilities": ({"classifier": RidgeClassifier()}, {}, "predict_proba, which RidgeClassifier does not"),
     "no weights": ({"classifier": KNeighborsClassifier()}, {}, "KNeighborsClassifier.fit does not take sample_weight"),
     "no weights at the end": (
         {"classifier": make_pipeline(StandardScaler(), KNeighborsClassifier())},

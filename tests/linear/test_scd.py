@@ -11,16 +11,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 from sklearn.utils.validation import has_fit_parameter
 
-from unflip.linear._graph import (
+from unflip.linear.lnsi import LNSIClassifier
+from unflip.linear.scd import (
+    SCDClassifier,
     graph_of_components,
     join_islands,
-    nearest_neighbours,
+    nearest_neighbors,
     simplex_affinities,
     spectral_clusters,
     spectral_embedding,
 )
-from unflip.linear.lnsi import LNSIClassifier
-from unflip.linear.scd import SCDClassifier
 from unflip.noise import corrupt, symmetric
 
 
@@ -88,12 +88,12 @@ class TestAffinities:
 class TestEmbedding:
     def test_lanczos_spans_the_space_of_all_eigenvectors(self, digits, monkeypatch):
         X, _, _ = digits
-        distances, indices = nearest_neighbours(X, 12)
+        distances, indices = nearest_neighbors(X, 12)
         S = simplex_affinities(distances**2, 8)
         graph = sparse.csr_array((S.ravel(), indices.ravel(), np.arange(0, S.size + 1, 12)), shape=(900, 900))
         graph = (graph + graph.T) / 2
         quick = spectral_embedding(graph, 10, rng())
-        monkeypatch.setattr("unflip.linear._graph.SMALL", 10_000)
+        monkeypatch.setattr("unflip.linear.scd.SMALL", 10_000)
         full = spectral_embedding(graph, 10, rng())
         for Q in (quick, full):
             assert np.mean(np.sum(Q**2, axis=1)) == pytest.approx(1)
@@ -120,7 +120,7 @@ class TestGraphOfComponents:
         X, y = make_blobs(n, centers=centres, cluster_std=0.3, random_state=0)
         islands, i = make_blobs(36, centers=[(-6, 0), (26, 20), (20, -6)], cluster_std=0.05, random_state=0)
         X, y = np.vstack([X, islands]), np.concatenate([y, np.array([0, 3, 2])[i]])  # with the nearest blob
-        _, indices = nearest_neighbours(X, 10)
+        _, indices = nearest_neighbors(X, 10)
         everyone = (np.ones(indices.size), indices.ravel(), np.arange(0, indices.size + 1, 10))
         assert components(sparse.csr_array(everyone, shape=(n + 36, n + 36)))[0] == 7
         scores = -np.stack([np.hypot(*(X - centre).T) for centre in centres], axis=1)
@@ -133,7 +133,7 @@ class TestGraphOfComponents:
     @pytest.mark.parametrize("n_components", [2, 7, 10, 25])
     def test_digits(self, digits, n_components):
         X, y, noisy = digits
-        _, indices = nearest_neighbours(X, 30)
+        _, indices = nearest_neighbors(X, 30)
         scores = LNSIClassifier().fit(X, noisy).decision_function(X)
         graph, component = graph_of_components(scores[:, :n_components], indices, n_components, 10, rng())
         check_graph(graph, component, n_components)
@@ -144,13 +144,13 @@ class TestGraphOfComponents:
     @pytest.mark.parametrize(("n", "c", "k"), [(2, 2, 1), (2, 3, 5), (3, 2, 10), (10, 3, 10), (12, 12, 2), (30, 2, 1)])
     def test_few_samples(self, n, c, k):
         F = np.random.default_rng(0).normal(size=(n, c))
-        graph, component = graph_of_components(F, nearest_neighbours(F, 3 * k)[1], c, k, rng())
+        graph, component = graph_of_components(F, nearest_neighbors(F, 3 * k)[1], c, k, rng())
         check_graph(graph, component, min(n, c))
 
     @pytest.mark.parametrize("n", [20, 500])
     def test_equal_samples(self, n):
         F = np.ones((n, 3))
-        graph, component = graph_of_components(F, nearest_neighbours(F, 9)[1], 3, 3, rng())
+        graph, component = graph_of_components(F, nearest_neighbors(F, 9)[1], 3, 3, rng())
         check_graph(graph, component, 3)
 
     @pytest.mark.parametrize("converged", [0, 1, 3])
@@ -164,8 +164,8 @@ class TestGraphOfComponents:
             vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(900, 3)))[0][:, :converged]
             raise ArpackNoConvergence("no convergence", np.ones(converged), vectors)
 
-        monkeypatch.setattr("unflip.linear._graph.eigsh", fail)
-        graph, component = graph_of_components(scores, nearest_neighbours(X, 15)[1], 10, 5, rng())
+        monkeypatch.setattr("unflip.linear.scd.eigsh", fail)
+        graph, component = graph_of_components(scores, nearest_neighbors(X, 15)[1], 10, 5, rng())
         check_graph(graph, component, 10)
         assert calls[0] < calls[1]  # it tried again with more vectors
 

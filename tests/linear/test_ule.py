@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from unflip.core import clean_prior
 from unflip.core.one_vs_rest import binary_labels, binary_rates
 from unflip.linear import MCLDCEClassifier, ULEClassifier
-from unflip.linear._factored_logistic import FactoredLogistic
+from unflip.linear.ule import FactoredLogistic
 from unflip.noise import corrupt, pairflip, symmetric
 
 

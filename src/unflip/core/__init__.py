@@ -1,14 +1,22 @@
-"""The mathematics of loss decomposition and centroid estimation: pure functions on NumPy arrays.
+"""The mathematics of loss decomposition and centroid estimation: pure functions on arrays.
 
 The order of the path: ``clean_prior`` -> ``mixing_matrix`` -> ``corrected_labels`` / ``clean_centroid`` ->
-``decomposed_risk``; ``ClassSums`` is all that a linear model needs of the data; ``clean_posterior`` goes back from a
-fitted model to the single label. ``docs/theory.md`` tells the story.
+``decomposed_risk``; ``ClassSums`` is all that a linear model needs to know about the data; ``clean_posterior`` goes
+back from a fitted model to the single label. ``docs/theory.md`` tells the story.
 """
 
-from unflip.core.centroid import clean_centroid, corrected_labels, imputation_matrix, mixing_matrix
-from unflip.core.posterior import clean_posterior, project_to_simplex
-from unflip.core.prior import clean_prior
-from unflip.core.risk import DecomposedRisk, decomposed_risk, linear_risk
+from unflip.core.ldce import (
+    DecomposedRisk,
+    clean_centroid,
+    clean_prior,
+    corrected_labels,
+    decomposed_risk,
+    imputation_matrix,
+    linear_risk,
+    mixing_matrix,
+    project_to_simplex,
+)
+from unflip.core.posterior import clean_posterior
 from unflip.core.sums import ClassSums
 
 __all__ = [

@@ -1,11 +1,11 @@
-"""ONE VS REST: what class-conditional noise among c classes is to the c binary problems of class k against the rest."""
+"""Class-conditional noise among c classes, seen from the c binary problems of class k against the rest."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unflip._validation import FloatArray, check_prior, check_transition
+from unflip._validation import FloatArray
 
 
 class BinaryRates(NamedTuple):
@@ -17,7 +17,7 @@ class BinaryRates(NamedTuple):
     """rho- = P(noisy = k | clean != k)"""
 
 
-def binary_rates(transition: ArrayLike, prior: ArrayLike) -> BinaryRates:
+def binary_rates(T: FloatArray, prior: FloatArray) -> BinaryRates:
     """Return the rates at which class k loses labels to the rest and gains labels from it.
 
     ::
@@ -27,28 +27,26 @@ def binary_rates(transition: ArrayLike, prior: ArrayLike) -> BinaryRates:
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes)
-    prior : array-like of shape (n_classes,)
-        Clean class prior.
+    T : ndarray of shape (n_classes, n_classes)
+    prior : ndarray of shape (n_classes,)
+        The clean class prior. Like T, it must have been checked.
 
     Notes
     -----
-    The rest is a mixture, so the second rate depends on the prior, and within the rest the noise depends on the class,
-    hence on x: the binary problem has class-conditional noise only where all T_ik with i != k are equal, as in
-    symmetric noise. Elsewhere every correction by these two rates is an approximation, which M = T needs not.
+    The rest is a mixture, so the second rate depends on the prior. Within the rest the noise depends on the class, and
+    hence on x: the binary problem has class-conditional noise only if all T_ik with i != k are equal, as in symmetric
+    noise. Otherwise every correction by these two rates is an approximation, which M = T does not need.
     """
-    T = check_transition(transition)
-    p = check_prior(prior, len(T))
     stay = np.diag(T)
-    others = p @ T - stay * p
-    rest = 1 - p
-    # Where one class is all there is, the others share a weight of nothing: they count alike.
-    alike = (T.sum(axis=0) - stay) / (len(T) - 1)
-    gained = np.divide(others, rest, out=alike, where=rest > 0)
+    others = prior @ T - stay * prior
+    rest = 1 - prior
+    # If there is only one class, the others share a weight of zero: they count equally.
+    equally = (T.sum(axis=0) - stay) / (len(T) - 1)
+    gained = np.divide(others, rest, out=equally, where=rest > 0)
     return BinaryRates(1 - stay, np.clip(gained, 0, 1))
 
 
-def binary_labels(transition: ArrayLike, prior: ArrayLike, classes: ArrayLike | None = None) -> FloatArray:
+def binary_labels(T: FloatArray, prior: FloatArray, classes: ArrayLike | None = None) -> FloatArray:
     """Return G, where G[j, k] replaces the label +1 (class k) or -1 (the rest) of a sample with noisy label j.
 
     ::
@@ -57,22 +55,12 @@ def binary_labels(transition: ArrayLike, prior: ArrayLike, classes: ArrayLike | 
 
     so that E[G[noisy, k] | clean] = +1 for class k and -1 for the rest, under the rates of :func:`binary_rates`. This
     is the unbiased label of Natarajan et al. (2013, Lemma 1) for every loss whose odd part is linear, and the edge of
-    Patrini et al. (2016).
-
-    Parameters
-    ----------
-    transition : array-like of shape (n_classes, n_classes)
-    prior : array-like of shape (n_classes,)
-        Clean class prior.
-    classes : array-like of shape (n_classes,), default=None
-        Names for the error.
+    Patrini et al. (2016). ``classes`` are names for the error message.
     """
-    rates = binary_rates(transition, prior)
+    rates = binary_rates(T, prior)
     check_informative(rates, classes)
-    lost, gained = rates
-    left = 1 - lost - gained
-    sign = 2 * np.eye(len(lost)) - 1
-    return (sign - (gained - lost)) / left
+    sign = 2 * np.eye(len(T)) - 1
+    return (sign - (rates.gained - rates.lost)) / (1 - rates.lost - rates.gained)
 
 
 def check_informative(rates: BinaryRates, classes: ArrayLike | None = None) -> None:
@@ -83,6 +71,6 @@ def check_informative(rates: BinaryRates, classes: ArrayLike | None = None) -> N
         name = k if classes is None else np.asarray(classes)[k]
         raise ValueError(
             f"class {name} against the rest keeps no information: it loses its label at rate {rates.lost[k]:.3f} and "
-            f"others gain it at rate {rates.gained[k]:.3f}, together 1. Use MCLDCEClassifier, which corrects all "
-            "classes at once"
+            f"others gain it at rate {rates.gained[k]:.3f}, which add up to 1. Use MCLDCEClassifier, which corrects "
+            "all classes at once"
         )

@@ -1,9 +1,9 @@
-"""What a linear model needs of the data: sums that add."""
+"""All that a linear model needs to know about the data: sums that add."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,13 @@ from scipy import sparse
 
 from unflip._validation import FloatArray, IntArray, check_codes, check_same_length
 
-FEW_CLASSES = 64  # up to here a dense product is faster than turning a block of columns for a sparse one
-MANY_ROWS = 2**10  # of which a part has their mean well enough
-MOST_ROWS = 2**13  # of a block: sums of float32 lose digits with their number
+FEW_CLASSES = 64  # up to here a dense product is faster than transposing a column-ordered block for a sparse one
+MANY_ROWS = 2**10  # beyond it, a part of the rows gives their mean accurately enough
+MOST_ROWS = 2**13  # in a block: the more rows, the more digits a sum of float32 loses
 BLOCK = 2**21  # bytes of a block: large enough for BLAS, small enough for the cache
 ROUNDING = float(np.finfo(np.float64).eps)  # of products in float64, relative
-# Of products in float32, summed up over at most MOST_ROWS rows. Measured: up to 5e-7 of the spreads of two features,
-# up to 7e-6 where these have few values, as one-hot columns do: the rounding errors of the rows are then alike.
+# Of products in float32, summed over at most MOST_ROWS rows. Measured: up to 5e-7 of the spreads of two features, and
+# up to 7e-6 for features with few values, such as one-hot columns, whose rows share the same rounding errors.
 ROUNDING_FLOAT32 = 1e-5
 
 
@@ -27,10 +27,10 @@ class ClassSums:
     """Counts, feature sums per class and X'X of labelled rows: the sufficient statistics of a linear fit.
 
     Sums of two blocks of rows add with ``+`` (``sum(blocks)`` works too), in any order and on any machine; the result
-    is that of all rows at once up to rounding. They are kept about the mean and moved to the common mean when they are
-    added (Chan, Golub and LeVeque, 1983), so that features far from zero lose no digits::
+    equals the sums of all rows at once, up to rounding. They are kept about the mean and moved to the common mean when
+    they are added (Chan, Golub and LeVeque, 1983), so that features far from zero lose no digits::
 
-        shift = mean_a - mean,    rest = sum of (x - mean_a), zero but for the rounding of mean_a
+        shift = mean_a - mean,    rest = sum of (x - mean_a), zero except for the rounding of mean_a
         scatter = sum over a and b of  scatter_a + shift rest' + rest shift' + n_a shift shift'
 
     Attributes
@@ -43,12 +43,12 @@ class ClassSums:
     scatter : ndarray of shape (n_features, n_features)
         Sum of (x - mean)(x - mean)'.
     classes : ndarray of shape (n_classes,) or None
-        What the classes are called. Sums add if their names are equal, or if one of them has none.
+        Names of the classes. Sums can be added if their names are equal, or if one of them has none.
     feature_names : ndarray of shape (n_features,) or None
-        Likewise.
+        Names of the features; the same rule applies.
     rounding : float
-        How exact the scatter is: what an entry may be off by, as a share of the spreads of its two features. It is
-        larger where rows of float32 were summed up, and of a sum it is the larger one of both.
+        How exact the scatter is: the largest error of an entry, as a share of the spreads of its two features. It is
+        larger if float32 rows were summed. Adding two sums keeps the larger value.
 
     Examples
     --------
@@ -72,20 +72,20 @@ class ClassSums:
             if given is not None:
                 names = np.asarray(given)
                 if names.shape != (size,):
-                    raise ValueError(f"{name} must be {size} names, one for each of the sums; got {names.shape}")
+                    raise ValueError(f"{name} must be {size} names, one for each of the sums; got shape {names.shape}")
                 object.__setattr__(self, name, names)
 
     @classmethod
     def of(cls, X: Any, y: ArrayLike, n_classes: int, sample_weight: ArrayLike | None = None) -> ClassSums:
-        """Sum up rows.
+        """Sum the rows of X.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
-            Read once, block by block; memory beyond X is O(n_features^2 + n_features n_classes). The products inside a
-            block of some thousand rows are taken in the precision of X, the sums over blocks in float64: float32 data
-            are summed to about 5e-7 of their spread (to 1e-5 where a feature has few values, such as 0 and 1), however
-            many rows there are, and at twice the speed.
+            Read once, block by block; memory beyond X is O(n_features^2 + n_features n_classes). Products inside a
+            block of a few thousand rows are computed in the precision of X, sums over blocks in float64: float32 data
+            are summed to about 5e-7 of their spread (1e-5 if a feature has few values, such as 0 and 1), for any number
+            of rows, and twice as fast.
         y : array-like of int, shape (n_samples,)
             Codes of the noisy labels, 0 .. n_classes - 1.
         n_classes : int
@@ -95,9 +95,9 @@ class ClassSums:
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         check_same_length(X=range(X.shape[0]), y=codes, sample_weight=weights)
         precision: Any = np.float32 if X.dtype == np.float32 else np.float64
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite shows in the sums
+        with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite show in the sums
             sums = _sum_up(X, codes, n_classes, weights, precision)
-            if precision == np.float32 and not np.isfinite(sums[-1]).all():  # the square of 1e20 is no float32
+            if precision == np.float32 and not np.isfinite(sums[-1]).all():  # 1e20 squared overflows float32
                 precision = np.float64
                 sums = _sum_up(X, codes, n_classes, weights, precision)
         return cls(*sums, rounding=ROUNDING_FLOAT32 if precision == np.float32 else ROUNDING)
@@ -108,14 +108,14 @@ class ClassSums:
         if self.centred_sums.shape != other.centred_sums.shape:
             raise ValueError(
                 f"sums of {self.n_classes} classes x {self.n_features} features cannot be added to sums of "
-                f"{other.n_classes} x {other.n_features}: name all classes when summing each block"
+                f"{other.n_classes} x {other.n_features}; name all classes when you sum each block"
             )
         classes, names = (_common_names(self, other, name) for name in ("classes", "feature_names"))
         each = np.ones(self.n_classes)
         a = _Moments(self.weight, self.mean, each @ self.centred_sums)
         b = _Moments(other.weight, other.mean, each @ other.centred_sums)
         both, change = a.merge(b)
-        # c x d may be large: one product for both shifts, and nothing else beside the result.
+        # c x d may be large: one product for both shifts, and no other temporary array.
         centred_sums = np.column_stack([self.counts, other.counts]) @ np.stack([a.mean - both.mean, b.mean - both.mean])
         centred_sums += self.centred_sums
         centred_sums += other.centred_sums
@@ -145,13 +145,18 @@ class ClassSums:
     def noisy_prior(self) -> FloatArray:
         """Frequencies of the noisy labels, shape (n_classes,)."""
         if self.weight <= 0:
-            raise ValueError("these sums hold no rows (or only rows of weight zero); there is nothing to fit")
+            raise ValueError("these sums hold no rows, or only rows of weight zero; add rows that count before fitting")
         return self.counts / self.weight
 
     @property
     def centroid(self) -> FloatArray:
         """The noisy centroid mu = (1/n) sum x y', shape (n_features, n_classes), Eq. (empirical_centroid)."""
         return (self.centred_sums + np.outer(self.counts, self.mean)).T / self.weight
+
+    @property
+    def about_mean(self) -> ClassSums:
+        """The sums of the same rows after subtracting the mean from each: nothing but the mean changes."""
+        return replace(self, mean=np.zeros_like(self.mean))
 
     @property
     def gram(self) -> FloatArray:
@@ -161,17 +166,17 @@ class ClassSums:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """Weight and mean of some rows, and the sum of x - mean, which is zero but for the rounding of the mean."""
+    """Weight and mean of some rows, and the sum of x - mean, which is zero except for the rounding of the mean."""
 
     weight: float
     mean: FloatArray
     rest: FloatArray
 
     def merge(self, other: _Moments) -> tuple[_Moments, FloatArray]:
-        """Return the moments of both, and what their move to the common mean adds to the sum of their scatters."""
+        """Return the moments of both, and what moving to the common mean adds to the sum of their scatters."""
         a, b = (self, other) if self.weight >= other.weight else (other, self)
         total = a.weight + b.weight
-        # The rests are fed back: a mean that is far from zero would else stand still under many small merges.
+        # The rests are fed back; otherwise many small merges would not move a mean that is far from zero.
         step = (b.weight * (b.mean - a.mean) + a.rest + b.rest) / (total if total > 0 else 1.0)
         mean = a.mean + step
         shifts = np.stack([a.mean - mean, b.mean - mean])
@@ -188,8 +193,8 @@ def _common_names(a: ClassSums, b: ClassSums, field: str) -> NDArray[Any] | None
     if not np.array_equal(names, others):
         k = int(np.flatnonzero([one != other for one, other in zip(names, others, strict=True)])[0])
         raise ValueError(
-            f"the sums differ in their {field}: number {k} is {names[k]!r} here and {others[k]!r} there. Sums add if "
-            "all blocks have the same classes and features in the same order"
+            f"the sums differ in their {field}: number {k} is {names[k]!r} here and {others[k]!r} there. Use the same "
+            "classes and features, in the same order, for all blocks"
         )
     return names
 
@@ -197,15 +202,15 @@ def _common_names(a: ClassSums, b: ClassSums, field: str) -> NDArray[Any] | None
 def _sum_up(
     X: Any, codes: IntArray, n_classes: int, weights: FloatArray | None, precision: Any
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The four fields of :class:`ClassSums` in one pass.
+    """Return the first four fields of :class:`ClassSums` in one pass.
 
-    Rows are summed about an offset in groups, each as large as all before it; the offset is the mean of all before it.
-    It is at a distance J from the group's own mean, J^2 times the group's weight is then at most twice what the two
-    means' distance adds to the scatter, and no more than that cancels, whatever the order of the rows.
+    Rows are summed about an offset in groups, each as large as all groups before it; the offset is the mean of all rows
+    before it. If its distance from the group's own mean is J, then J^2 times the group's weight is at most twice what
+    the distance of the two means adds to the scatter, and no more than that cancels, whatever the order of the rows.
     """
     n, d = X.shape
     rows = max(1, min(n, MOST_ROWS, BLOCK // max(d * np.dtype(precision).itemsize, 1)))
-    # In the order of X: to turn a block of columns, as files have them, would cost as much as its X'X.
+    # In the order of X: transposing a block of columns, which is how files store them, would cost as much as its X'X.
     by_column = isinstance(X, np.ndarray) and X.flags.f_contiguous and not X.flags.c_contiguous
     buffer = np.empty((rows, d), dtype=precision, order="F" if by_column else "C")
     product = np.empty((d, d), dtype=precision)
@@ -219,9 +224,9 @@ def _sum_up(
         stop = min(2 * start if start else rows, n)
         group = slice(start, stop)
         weight = float(stop - start if weights is None else weights[group].sum())
-        near = weight <= 4 * seen.weight  # else the rows before count too little to say where these are
+        near = weight <= 4 * seen.weight  # otherwise the earlier rows count too little to tell where these are
         offset = seen.mean.astype(precision) if near else _mean(X[group], weights, group, buffer)
-        # Features that are about zero already, as scaled ones are, need no copy of the block.
+        # Features that are already centered about zero, such as scaled ones, need no copy of the block.
         as_it_is = plain and near and bool((seen.weight * seen.mean**2 <= np.diag(scatter)).all())
         if as_it_is:
             offset = np.zeros(d, dtype=precision)
@@ -246,10 +251,10 @@ def _sum_up(
 
 
 def _mean(X: Any, weights: FloatArray | None, group: slice, buffer: NDArray[Any]) -> NDArray[Any]:
-    """About the mean, in the buffer's precision; taken about one of the rows, so exact where a feature is constant.
+    """Return roughly the mean, in the buffer's precision; computed about one row, so exact for a constant feature.
 
-    Without weights every eighth row of many will do: whatever the rows, n (offset - mean)^2 is then at most eight times
-    the scatter, and no more than that cancels.
+    If there are many rows without weights, every eighth row is enough: for any rows, n (offset - mean)^2 is then at
+    most eight times the scatter, and no more than that cancels.
     """
     precision = buffer.dtype
     if weights is None and X.shape[0] > MANY_ROWS:
@@ -276,7 +281,8 @@ def _dense(block: Any) -> Any:
 class _Labels:
     """The labels of a block as columns of a matrix, whose product with the block is the sum of each class.
 
-    Its time is O(n d) also for thousands of classes. The matrix is made once: to make it takes as long as the product.
+    The product takes O(n d), even for thousands of classes. The matrix is built once, because building it takes as long
+    as the product.
     """
 
     def __init__(self, n_classes: int, rows: int, precision: Any) -> None:
@@ -284,7 +290,7 @@ class _Labels:
         self.matrix = self._make(rows)
 
     def one_hot(self, codes: IntArray, root: NDArray[Any] | None, block: NDArray[Any]) -> Any:
-        """The matrix of shape (n_classes, n_rows) with root (or 1) at the class of each row; valid until the next."""
+        """Return (n_classes, n_rows) with root (or 1) at the class of each row; valid until the next call."""
         matrix = self.matrix if len(codes) == self.matrix.shape[1] else self._make(len(codes))
         matrix.indices[:] = codes
         if root is not None:

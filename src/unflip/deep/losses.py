@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unflip._validation import check_transition
 from unflip.core import corrected_labels, mixing_matrix
-from unflip.core.centroid import Operator
+from unflip.core.ldce import Operator
 
 Reduction = Literal["mean", "sum", "none"]
 Output = Literal["softmax", "raw"]

@@ -1,25 +1,22 @@
-"""MODEL: linear classifiers for noisy labels, with scikit-learn's interface."""
+"""MODEL: linear classifiers for noisy labels, with scikit-learn's interface. The registry lists them."""
 
-from unflip.linear.cege import CEGEClassifier
+from importlib import import_module
+from typing import Any
+
 from unflip.linear.class_sums import class_sums
-from unflip.linear.lics import LICSClassifier
-from unflip.linear.lnsi import LNSIClassifier
-from unflip.linear.mcldce import MCLDCEClassifier
-from unflip.linear.mcldce_cv import MCLDCEClassifierCV
-from unflip.linear.musgd import MuSGDClassifier
-from unflip.linear.rank_pruning import RankPruningClassifier
-from unflip.linear.scd import SCDClassifier
-from unflip.linear.ule import ULEClassifier
+from unflip.registry import ENTRIES
 
-__all__ = [
-    "CEGEClassifier",
-    "LICSClassifier",
-    "LNSIClassifier",
-    "MCLDCEClassifier",
-    "MCLDCEClassifierCV",
-    "MuSGDClassifier",
-    "RankPruningClassifier",
-    "SCDClassifier",
-    "ULEClassifier",
-    "class_sums",
-]
+# Each class loads on first use. The function class_sums does not: its module, which has the same name, would hide it.
+_HOME = {entry.cls: entry.module for entry in ENTRIES if entry.family == "linear"}
+
+__all__ = ["class_sums", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"unflip.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

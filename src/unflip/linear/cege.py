@@ -1,96 +1,86 @@
-"""CEGE with a linear model: the combination of two unbiased centroids that varies least."""
+"""CEGE with a linear model: the combination of two unbiased centroids with the least variance."""
 
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from unflip._base import check_training_data
-from unflip._validation import FloatArray, check_prior
-from unflip.core import ClassSums, clean_prior
+from unflip._validation import FloatArray, IntArray, check_prior
+from unflip.core import ClassSums, project_to_simplex
+from unflip.core.ldce import solve_prior
 from unflip.core.one_vs_rest import BinaryRates, binary_labels, binary_rates, check_informative
-from unflip.linear._binary_centroid import BinaryCentroid
-from unflip.linear._centroid_ridge import solve_ridge
+from unflip.linear._base import TransitionClassifier, solve_ridge
 
 
-class CEGEClassifier(BinaryCentroid):
+class CEGEClassifier(TransitionClassifier):
     """Centroid estimation with guaranteed efficiency (CEGE) for a linear model, one class against the rest.
 
     With labels +1 (class k) and -1 (the rest) and scores z = w.x + b, the squared loss sees the labels only through the
-    centroid mu = E[y x], and is minimised in closed form::
+    centroid mu = E[y x], and is minimized in closed form::
 
         R(w, b) = mean(1 + z^2) - 2 (w, b).mu + (alpha/n) |w|^2
 
-    (the centroid of the constant 1 goes with b, which is not penalised). Two auxiliary sets give two estimates of mu:
-    the samples with noisy label +1 beside all samples with the pseudo-label -1, and those with noisy label -1 beside
-    all samples with the pseudo-label +1. With the noise rates rho+, rho- of class k, D = 1 - rho+ - rho-, and the
+    (the centroid of the constant 1 goes with b, which is not penalized). Two auxiliary sets give two estimates of mu:
+    the samples with noisy label +1 together with all samples pseudo-labeled -1, and those with noisy label -1 together
+    with all samples pseudo-labeled +1. With the noise rates rho+, rho- of class k, D = 1 - rho+ - rho-, and the
     shares q+, q- of the noisy labels that T and the class prior imply::
 
         mu1 = 2 (q+ mean(x | noisy +1) - rho- mean(x)) / D - mean(x)
         mu2 = mean(x) - 2 (q- mean(x | noisy -1) - rho+ mean(x)) / D
         mu  = a mu1 + (1 - a) mu2
 
-    The coefficient a makes the variance of mu, the trace of its covariance, least.
+    The coefficient a minimizes the variance of mu, the trace of its covariance.
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is cloned and
-        fitted to the noisy data; or None for :class:`unflip.transition.VolMin`.
+    transition, classes
+        As in :class:`~unflip.linear.MCLDCEClassifier`.
     class_prior : array-like of shape (n_classes,), default=None
-        The clean class prior, if known from elsewhere: only what it adds to the observed frequencies makes the two
-        estimates differ. None estimates it from the frequencies of the noisy labels and T. Then q+ is the observed
+        The clean class prior, if known from elsewhere: the two estimates differ only by what it adds to the observed
+        frequencies. If None, it is estimated from the frequencies of the noisy labels and T. Then q+ is the observed
         frequency, both estimates are the same and so is every combination: CEGE is the unbiased centroid, the mean of
         the corrected labels times x (unless T and the frequencies imply a negative prior, which is moved to the
         simplex).
     alpha : float, default=1.0
         Ridge penalty on the scale of scikit-learn's ``Ridge``: with T = I and no ``class_prior`` this classifier is
         ridge regression on labels +1 and -1, ``RidgeClassifier``.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
-        Seeds the default estimator of T.
+        Seed of the default estimator of T.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    transition_ : ndarray of shape (n_classes, n_classes)
-    transition_estimator_ : estimator or None
-        The fitted estimator that gave ``transition_``.
+    classes_, transition_, transition_estimator_, coef_, intercept_, n_features_in_, feature_names_in_
+        As in :class:`~unflip.linear.MCLDCEClassifier`.
     class_prior_ : ndarray of shape (n_classes,)
         The clean class prior, as given or estimated.
     noise_rates_ : ndarray of shape (n_classes, 2)
         rho+ and rho- of each class against the rest.
     coefficient_ : ndarray of shape (n_classes,)
-        The weight a of mu1; without effect where both estimates are the same.
+        The weight a of mu1; it has no effect if both estimates are the same.
     centroid_ : ndarray of shape (n_features, n_classes)
         mu of each class against the rest.
-    coef_ : ndarray of shape (n_classes, n_features)
-    intercept_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Notes
     -----
-    Of the paper the abstract was at hand. From it: the decomposition, two auxiliary pseudo-labelled sets, an unbiased
-    estimate from each, their linear combination of least variance. Reconstructed here: which sets, the formulas of mu1
-    and mu2, and the coefficient. Left out: the hinge loss. Added: one against the rest, for more than two classes; the
-    binary noise rates of class k are then exact for noise that treats all other classes alike, and approximate
-    elsewhere (:func:`unflip.core.one_vs_rest.binary_rates`).
+    Only the abstract of the paper was available. From it: the decomposition, two auxiliary pseudo-labeled sets, an
+    unbiased estimate from each, and their linear combination of least variance. Reconstructed here: which sets, the
+    formulas of mu1 and mu2, and the coefficient. Left out: the hinge loss. Added: one against the rest, for more than
+    two classes; the binary noise rates of class k are then exact for noise that treats all other classes the same way,
+    and approximate otherwise (:func:`unflip.core.one_vs_rest.binary_rates`).
 
     Of n samples, n+ and n- carry the noisy label +1 and -1. Let d = mean(x | noisy +1) - mean(x | noisy -1), and s+, s-
-    the traces of the covariance of x within either set. The estimates differ by sampling of the frequency alone,
+    the traces of the covariance of x within each set. The estimates differ only by the sampling of the frequency,
     mu1 - mu2 = (2/D) (q+ - n+/n) d, and up to terms of higher order in 1/n::
 
         n Var(mu1 - mu2)      = (4 q+ q- / D^2) (|d|^2 + s+/n+ + s-/n-)
         n Cov(mu2, mu2 - mu1) = (4 q+ q- / D^2) (h |d|^2 + s-/n-),    h = (1 + rho+ - rho-) / 2
         a = Cov(mu2, mu2 - mu1) / Var(mu1 - mu2)
 
-    For large n this is a = h, where the observed frequency cancels: mu = (2/D) (h q+ mean(x | noisy +1) - (1 - h) q-
-    mean(x | noisy -1)), each set counted by its true share. One spread within the sets, s+ = s-, is estimated for both.
+    For large n this is a = h, and the observed frequency cancels: mu = (2/D) (h q+ mean(x | noisy +1) - (1 - h) q-
+    mean(x | noisy -1)), each set weighted by its true share. A single spread within the sets, s+ = s-, is estimated.
     Because the intercept is free, a known prior changes the length of w_k and the intercept, not the direction of w_k.
 
-    X is read once, in blocks; X'X is kept dense, O(n_features^2), also for sparse X.
+    X is read once, in blocks; X'X is kept dense, O(n_features^2), even for sparse X.
 
     References
     ----------
@@ -122,41 +112,32 @@ class CEGEClassifier(BinaryCentroid):
         self.classes = classes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
+    def _probabilities(self, scores: NDArray[Any]) -> FloatArray:
+        return project_to_simplex((1 + scores) / 2)  # a score estimates P(class k | x) - P(rest | x)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Counts: a sample of weight 2 is the sample twice.
-        """
-        self._check_alpha()
-        X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
-        self._estimate_transition(X, codes, weights)
+    def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
         sums = ClassSums.of(X, codes, len(self.classes_), weights)
         if self.class_prior is None:
-            self.class_prior_ = clean_prior(sums.noisy_prior, self.transition_)
+            self.class_prior_ = solve_prior(sums.noisy_prior, self.transition_)
         else:
             try:
                 self.class_prior_ = check_prior(self.class_prior, len(self.classes_))
             except (TypeError, ValueError) as error:
-                raise ValueError(f"class_prior is none: {error}") from error
+                raise ValueError(f"class_prior is not a prior: {error}") from error
         rates = binary_rates(self.transition_, self.class_prior_)
         check_informative(rates, self.classes_)
         self.noise_rates_ = np.column_stack(rates)
         self.coefficient_ = _coefficient(sums, rates)
         labels = _combined_labels(sums.noisy_prior, self.transition_, self.class_prior_, self.coefficient_)
         self.centroid_ = sums.centroid @ labels
-        W, self.intercept_ = solve_ridge(sums, labels, self.alpha)
+        mean_label = sums.noisy_prior @ labels
+        W, self.intercept_ = solve_ridge(sums, sums.about_mean.centroid @ labels, mean_label, self.alpha)
         self.coef_ = W.T
         return self
 
 
 def _coefficient(sums: ClassSums, rates: BinaryRates) -> FloatArray:
-    """The a of least variance for each class; 0 or 1 where only one of the two sets has samples."""
+    """Return the a of least variance for each class; 0 or 1 if only one of the two sets has samples."""
     f = sums.noisy_prior
     h = (1 + rates.lost - rates.gained) / 2
     both = (f > 0) & (f < 1)

@@ -1,35 +1,34 @@
-"""LICS with a linear model: the centroid, smoothed by as much as the label noise blurs it."""
+"""LICS with a linear model: the centroid, smoothed as much as the label noise blurs it."""
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from unflip._validation import FloatArray, IntArray
-from unflip.core import ClassSums
-from unflip.linear._binary_centroid import BinaryCentroid
+from unflip.core import ClassSums, project_to_simplex
+from unflip.linear._base import TransitionClassifier, check_number
 
 BLOCK = 2**18  # numbers at once
 
 
-class LICSClassifier(BinaryCentroid):
-    """Labelled instance centroid smoothing (LICS) for a linear model, one class against the rest.
+class LICSClassifier(TransitionClassifier):
+    """Labeled instance centroid smoothing (LICS) for a linear model, one class against the rest.
 
     With labels +1 (class k) and -1 (the rest) and scores z = w.x + b, the squared loss sees the labels only through the
-    centroid of y x. Let x and w below include the constant 1 and b, which is not penalised::
+    centroid of y x. Below, x includes the constant 1, and w includes b, which is not penalized::
 
         R(w; mu) = mean(1 + z^2) - 2 w.mu + (alpha/n) |w|^2
 
-    The noisy labels give an unbiased estimate of mu from the corrected labels g, and its covariance V, as far as the
-    noise causes it. With the noise rates rho+, rho- of class k and D = 1 - rho+ - rho-::
+    The corrected labels g give an unbiased estimate m of mu, and V is the part of its covariance that the noise
+    causes. With the noise rates rho+, rho- of class k and D = 1 - rho+ - rho-::
 
         m = (1/n) sum g_i x_i                  g_i = (y~_i - (rho- - rho+)) / D
         V = (1/n^2) sum v(y~_i) x_i x_i'       v(y~) = sum_s P(y = s | y~) 4 rho_s (1 - rho_s) / D^2
 
     A concentration inequality puts the clean centroid into an ellipsoid m + V^(1/2) u, |u| <= r, with a probability
-    that grows with r. The smoothed centroid is the one of it that speaks least for any label, the saddle point of::
+    that grows with r. The smoothed centroid is the point of it that supports the labels least, the saddle point of::
 
         min_w max_mu R(w; mu) = min_w  mean(1 + z^2) - 2 w.m + 2 r |V^(1/2) w| + (alpha/n) |w|^2
 
@@ -37,57 +36,46 @@ class LICSClassifier(BinaryCentroid):
 
         w = (A + s V)^-1 m,    s |V^(1/2) w| = r,    smoothed centroid = A w
 
-    so that the directions which the noise blurs shrink most; as n grows, V and with it all shrinkage vanish.
+    so that the directions that the noise blurs shrink most; as n grows, V vanishes, and so does all shrinkage.
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is cloned and
-        fitted to the noisy data; or None for :class:`unflip.transition.VolMin`.
+    transition, classes
+        As in :class:`~unflip.linear.MCLDCEClassifier`.
     smoothing : float, default=1.0
-        r, in standard deviations of w.m, the term that the noise reaches. 0 is the unbiased centroid.
+        r, in standard deviations of w.m, the term that the noise affects. 0 gives the unbiased centroid.
     alpha : float, default=1.0
-        Ridge penalty on the scale of scikit-learn's ``Ridge``: with T = I, where nothing is smoothed, this classifier
-        is ridge regression on labels +1 and -1, ``RidgeClassifier``.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+        Ridge penalty on the scale of scikit-learn's ``Ridge``: with T = I, when nothing is smoothed, this classifier is
+        ridge regression on labels +1 and -1, ``RidgeClassifier``.
     random_state : int, RandomState instance or None, default=None
-        Seeds the default estimator of T.
+        Seed of the default estimator of T.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    transition_ : ndarray of shape (n_classes, n_classes)
-    transition_estimator_ : estimator or None
-        The fitted estimator that gave ``transition_``.
-    class_prior_ : ndarray of shape (n_classes,)
-        The estimated clean class prior.
+    classes_, transition_, transition_estimator_, class_prior_, coef_, intercept_, n_features_in_, feature_names_in_
+        As in :class:`~unflip.linear.MCLDCEClassifier`.
     noise_rates_ : ndarray of shape (n_classes, 2)
         rho+ and rho- of each class against the rest.
     centroid_ : ndarray of shape (n_features, n_classes)
         The smoothed centroid of each class against the rest.
     smoothing_ : ndarray of shape (n_classes,)
-        s, the weight of V; 0 without noise, infinite where the ellipsoid holds a centroid that speaks for no label:
-        then all of w is 0 that the noise can touch.
-    coef_ : ndarray of shape (n_classes, n_features)
-    intercept_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+        s, the weight of V; 0 without noise, and infinite if the ellipsoid contains a centroid that supports no label:
+        then every part of w that the noise can affect is 0.
 
     Notes
     -----
-    Of the paper the abstract was at hand. From it: the decomposition, and a smoothed centroid that reduces the
-    influence of the noise, justified by matrix Bernstein inequalities. Reconstructed here: how it is smoothed, that is
+    Only the abstract of the paper was available. From it: the decomposition, and a smoothed centroid that reduces the
+    influence of the noise, justified by matrix Bernstein inequalities. Reconstructed here: how it is smoothed, that is,
     V, the ellipsoid that stands for the inequality, and its saddle point. Left out: losses other than the squared one.
     Added: class-conditional noise rates, and one against the rest for more than two classes; the binary rates of class
-    k are then exact for noise that treats all other classes alike, and approximate elsewhere
+    k are then exact for noise that treats all other classes the same way, and approximate otherwise
     (:func:`unflip.core.one_vs_rest.binary_rates`).
 
-    V is an approximation: P(y | y~) in it is that of the whole population, not that at x. Where v is the same for both
-    noisy labels, V is a multiple of mean(x x'), and smoothing shortens the scores of a class, all by one factor. So it
-    mostly tempers ``predict_proba`` and the classes against each other; the labels of two classes change little.
+    V is an approximation: it uses P(y | y~) of the whole population, not at x. If v is the same for both noisy labels,
+    V is a multiple of mean(x x'), and smoothing shrinks all scores of a class by one factor. So it mostly tempers
+    ``predict_proba`` and the classes relative to each other; with two classes, predicted labels change little.
 
-    X is read twice, in blocks; X'X is kept dense, O(n_features^2), also for sparse X, and an eigendecomposition for
+    X is read twice, in blocks; X'X is kept dense, O(n_features^2), even for sparse X, and an eigendecomposition for
     each class takes O(n_classes n_features^3).
 
     References
@@ -119,25 +107,19 @@ class LICSClassifier(BinaryCentroid):
         self.classes = classes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number(self, "smoothing")
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Counts: a sample of weight 2 is the sample twice, also in V.
-        """
-        self._check_alpha()
-        if not (isinstance(self.smoothing, Real) and 0 <= self.smoothing < np.inf):
-            raise ValueError(f"smoothing must be a number of standard deviations >= 0; got {self.smoothing!r}")
-        X, codes, weights, G = self._corrected_problem(X, y, sample_weight)
+    def _probabilities(self, scores: NDArray[Any]) -> FloatArray:
+        return project_to_simplex((1 + scores) / 2)  # a score estimates P(class k | x) - P(rest | x)
+
+    def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
+        w, G = self._one_vs_rest(codes, weights)
         c = len(self.classes_)
-        sums = ClassSums.of(X, codes, c, weights)
+        sums = ClassSums.of(X, codes, c, w)
         n, mean = sums.weight, sums.mean
-        # About the mean of x, with the constant last: there A parts the intercept from the rest.
+        # About the mean of x, with the constant last: there A separates the intercept from the rest.
         gram = _augmented_gram(sums, mean)
         A = gram / n
         A[np.diag_indices(sums.n_features)] += self.alpha / n
@@ -148,10 +130,10 @@ class LICSClassifier(BinaryCentroid):
         W = B @ (B.T @ centroid)
         self.smoothing_ = np.zeros(c)
         for k in np.flatnonzero(np.maximum(variance, variance_rest)) if self.smoothing > 0 else ():
-            own = _augmented_gram(_sums_of_rows(X, np.flatnonzero(codes == k), weights), mean)
+            own = _augmented_gram(_sums_of_rows(X, np.flatnonzero(codes == k), w), mean)
             V = (variance_rest[k] * whole + (variance[k] - variance_rest[k]) * (B.T @ own @ B)) / n**2
-            w, self.smoothing_[k] = _saddle_point(B.T @ centroid[:, k], V, self.smoothing)
-            W[:, k] = B @ w
+            best, self.smoothing_[k] = _saddle_point(B.T @ centroid[:, k], V, self.smoothing)
+            W[:, k] = B @ best
         smoothed = A @ W
         self.centroid_ = smoothed[:-1] + np.outer(mean, smoothed[-1])
         self.coef_ = W[:-1].T.copy()
@@ -160,7 +142,7 @@ class LICSClassifier(BinaryCentroid):
 
 
 def _label_variance(rates: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """v(+1) and v(-1) of each class: Var(g | y), averaged over the clean label y given the noisy one."""
+    """Return v(+1) and v(-1) of each class: Var(g | y), averaged over the clean label y given the noisy one."""
     lost, gained = rates.T
     of_own, of_rest = 4 * rates.T * (1 - rates.T) / (1 - lost - gained) ** 2
     own, rest = prior * np.array([1 - lost, lost]), (1 - prior) * np.array([gained, 1 - gained])  # P(y, y~)
@@ -171,7 +153,7 @@ def _label_variance(rates: FloatArray, prior: FloatArray) -> tuple[FloatArray, F
 
 
 def _augmented_gram(sums: ClassSums, mean: FloatArray) -> FloatArray:
-    """Sum of (x - mean, 1) (x - mean, 1)', shape (n_features + 1, n_features + 1)."""
+    """Return the sum of (x - mean, 1) (x - mean, 1)', shape (n_features + 1, n_features + 1)."""
     shift = np.append(sums.mean - mean, 1.0)
     gram = sums.weight * np.outer(shift, shift)
     gram[:-1, :-1] += sums.scatter
@@ -179,7 +161,7 @@ def _augmented_gram(sums: ClassSums, mean: FloatArray) -> FloatArray:
 
 
 def _sums_of_rows(X: Any, rows: IntArray, weights: FloatArray) -> ClassSums:
-    """Sums of some rows as one class; a block of them at a time, since picking rows copies them."""
+    """Return the sums of some rows as one class, one block at a time, since selecting rows copies them."""
     step = max(1, BLOCK // X.shape[1])
     total = ClassSums.of(X[:0], np.empty(0, np.intp), 1)
     for start in range(0, len(rows), step):
@@ -192,27 +174,27 @@ def _whitening(A: FloatArray) -> FloatArray:
     """Return B with B' A B = I on the range of A, so that A^-1 = B B'."""
     scale = np.sqrt(np.diag(A))
     scale[scale == 0] = 1
-    # With a unit diagonal the rounding errors of large features do not drown small ones.
+    # With a unit diagonal, the rounding errors of large features do not drown small ones.
     a, U = np.linalg.eigh(A / np.outer(scale, scale))
     kept = a > a.max() * len(A) * np.finfo(np.float64).eps
     return U[:, kept] / np.sqrt(a[kept]) / scale[:, np.newaxis]
 
 
 def _saddle_point(m: FloatArray, V: FloatArray, radius: float) -> tuple[FloatArray, float]:
-    """Return the w that minimises |w|^2 - 2 w.m + 2 radius |V^(1/2) w|, and the s of w = (I + s V)^-1 m.
+    """Return the w that minimizes |w|^2 - 2 w.m + 2 radius |V^(1/2) w|, and the s of w = (I + s V)^-1 m.
 
     With V = P diag(v) P' and p = P'm, s solves s |V^(1/2) w| = radius, whose left side grows with s::
 
         s |V^(1/2) w| = |(s v / (1 + s v)) p / sqrt(v)|,    up to |p / sqrt(v)|
 
-    A larger radius leaves of w what lies in the null space of V.
+    If the radius is larger than that, only the part of w in the null space of V is left.
     """
     v, P = np.linalg.eigh(V)
     largest = v.max()
     if largest <= 0:
         return m, 0.0
     p = P.T @ m
-    # In units of the largest eigenvalue, t = s v_max; what rounding leaves of the others is zero.
+    # In units of the largest eigenvalue, t = s v_max; eigenvalues as small as rounding errors are zero.
     v = np.where(v > largest * len(v) * np.finfo(np.float64).eps, v / largest, 0)
     touched = v > 0
     reach = p[touched] / np.sqrt(v[touched] * largest)

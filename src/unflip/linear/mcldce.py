@@ -1,33 +1,46 @@
 """MC-LDCE with a linear model: ridge regression on the estimated clean centroid."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from unflip._base import check_training_data
-from unflip._validation import check_classes
-from unflip.core import ClassSums
-from unflip.core.centroid import Operator, check_operator
-from unflip.linear._centroid_ridge import CentroidRidge, is_wide
+from unflip._validation import FloatArray, IntArray, check_classes, check_transition
+from unflip.core import ClassSums, clean_centroid, decomposed_risk, linear_risk
+from unflip.core.ldce import Correction, Operator, check_operator
+from unflip.linear._base import TransitionClassifier, solve_ridge, solve_ridge_path
+
+WIDE = 4096  # features; beyond it, and beyond the number of rows, X'X costs more than Ridge's own solvers
+WIDE_SPARSE = 512  # features of a sparse X; beyond it skipping the zeros pays off
+Splits = list[tuple[IntArray, IntArray]]
 
 
-class MCLDCEClassifier(CentroidRidge):
+class MCLDCEClassifier(TransitionClassifier):
     """Multi-class loss decomposition and centroid estimation (MC-LDCE) for a linear model.
 
     The squared loss sees the labels only through the centroid mu = (1/n) sum x y'. The clean centroid is estimated from
-    the noisy one, and the risk, Eq. (final_loss), is minimised in closed form::
+    the noisy one, and the risk, Eq. (final_loss), is minimized in closed form::
 
         R(W) = 1 + (1/n) sum |W' x_i|^2 - 2 tr(W' mu_noisy M^+) + (alpha/n) |W|^2
         W    = (X'X + alpha I)^-1  n mu_noisy M^+
 
-    (the paper prints tr(W mu M^+), whose shapes do not agree; W' is meant). The intercept is not penalised.
+    (the paper prints tr(W mu M^+), whose shapes do not match; W' is meant). The intercept is not penalized.
 
     Parameters
     ----------
     transition : array-like or sparse matrix of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i), which stays sparse if it is; or an estimator with ``fit(X, y)`` and
-        ``transition_``, which is cloned and fitted to the noisy data; or None for :class:`unflip.transition.VolMin`.
+        T[i, j] = P(noisy = j | clean = i); a sparse T stays sparse. Or an estimator with ``fit(X, y)`` and
+        ``transition_``, which is cloned and fitted to the noisy data. If None, :class:`unflip.transition.VolMin` is
+        used.
     operator : {"exact", "published"}, default="exact"
         M = T, the unbiased operator; or the M that the paper prints, see :func:`unflip.core.mixing_matrix`.
     alpha : float, default=1.0
@@ -35,16 +48,16 @@ class MCLDCEClassifier(CentroidRidge):
         one-hot labels.
     fit_intercept : bool, default=True
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+        All classes, sorted. Needed if the noisy labels lack some; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
-        Seeds the default estimator of T and, for sparse X, the solver.
+        Seed of the default estimator of T and, for a wide or sparse X, of the solver.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     transition_ : ndarray or sparse array of shape (n_classes, n_classes)
     transition_estimator_ : estimator or None
-        The fitted estimator that gave ``transition_``.
+        The fitted estimator that gave ``transition_``; None if T was given.
     class_prior_ : ndarray of shape (n_classes,)
         The estimated clean class prior.
     centroid_ : ndarray of shape (n_features, n_classes)
@@ -52,24 +65,24 @@ class MCLDCEClassifier(CentroidRidge):
     coef_ : ndarray of shape (n_classes, n_features)
     intercept_ : ndarray of shape (n_classes,)
     sums_ : ClassSums
-        All that the fit took from the data (not kept for wide X, see Notes). ``set_params(alpha=...)`` and
-        ``fit_sums(model.sums_)`` solves again without it.
+        All that the fit took from the data (not kept for wide X, see Notes). ``set_params(alpha=...)`` followed by
+        ``fit_sums(model.sums_)`` solves again without the data.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Notes
     -----
-    Given T, X is read once, in blocks; memory beyond X is O(n_features^2 + n_features n_classes) and the codes of the
-    labels, some bytes a row. Sparse X with more than 512 features, and dense X with more than 4,096 features and fewer
-    rows than features, goes through scikit-learn's ``Ridge`` on the corrected targets ``corrected_labels(T)[y]``: the
-    same optimum.
+    If T is given, X is read once, in blocks; memory beyond X is O(n_features^2 + n_features n_classes) plus the codes
+    of the labels, a few bytes per row. A sparse X with more than 512 features, and a dense X with more than 4,096
+    features and fewer rows than features, goes through scikit-learn's ``Ridge`` on the corrected targets
+    ``corrected_labels(T)[y]``: the same optimum.
 
-    Nothing but T itself is c x c for c classes in the sums' path, and beyond 512 classes T is factorised, not inverted;
-    a sparse T stays sparse. An estimator of T is another matter: the default one has c^2 parameters and fits a c-class
-    logistic regression, which is for hundreds of classes, not thousands.
+    When solving from sums, nothing but T itself is c x c for c classes, and beyond 512 classes T is factorized, not
+    inverted; a sparse T stays sparse. Estimating T is another matter: the default estimator has c^2 parameters and fits
+    a c-class logistic regression, which works for hundreds of classes, not thousands.
 
-    Where features are linearly dependent up to rounding and ``alpha`` does not decide between them, the solution of
-    least norm is taken, and SciPy's ``LinAlgWarning`` names the features, once a fit.
+    If features are linearly dependent up to rounding and ``alpha`` does not decide between them, the solution of least
+    norm is used, and SciPy's ``LinAlgWarning`` names the features, once per fit.
 
     References
     ----------
@@ -84,6 +97,8 @@ class MCLDCEClassifier(CentroidRidge):
     >>> MCLDCEClassifier().fit(X, noisy).score(X, y) > 0.9
     True
     """
+
+    _keep_sparse = True
 
     def __init__(
         self,
@@ -102,58 +117,53 @@ class MCLDCEClassifier(CentroidRidge):
         self.classes = classes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        """
-        self._check_parameters()
-        X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
-        self._estimate_transition(X, codes, weights)
+    def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
         if is_wide(X):
-            return self._fit_targets(X, codes, weights, self.alpha)
-        return self._solve(ClassSums.of(X, codes, len(self.classes_), weights), self.alpha)
+            _fit_rows(self, X, codes, weights, self.alpha)
+        else:
+            _fit_sums(self, ClassSums.of(X, codes, len(self.classes_), weights), self.alpha)
+        return self
 
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add a block of noisy samples to those seen so far: the fit of all blocks is the fit of all rows.
+        """Add a block of noisy samples to those seen so far: fitting all blocks equals fitting all rows at once.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Sparse blocks are read row block by row block; X'X is kept dense.
+            A sparse block is read in parts; X'X is kept dense.
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
-            All classes; needed at the first call unless the constructor has them.
+            All classes. Needed at the first call unless they were given to the constructor.
         sample_weight : array-like of shape (n_samples,), default=None
+            After the first call, all weights of a block may be zero: such a block adds nothing.
 
         Notes
         -----
-        T is taken once, at the first call. If it must be estimated, that is done from the first block alone: give T, or
-        a first block that is large and in random order.
+        T is determined once, at the first call. If it must be estimated, it is estimated from the first block alone:
+        give T, or a first block that is large and in random order.
         """
         self._check_parameters()
         first = not hasattr(self, "coef_")
         known: Any = self.classes if first else self.classes_
         if first and known is None and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit: a block may lack some")
+            raise ValueError("classes must be passed on the first call to partial_fit, since a block may lack some")
         if known is not None and classes is not None and not np.array_equal(check_classes(classes), known):
-            raise ValueError(f"classes are {list(known)} since the first call or the constructor; got {classes!r}")
+            raise ValueError(
+                f"classes are {list(known)} since the first call or the constructor; got {classes!r}. Leave them out, "
+                "or begin with a new model"
+            )
         if not first and not hasattr(self, "sums_"):
             raise ValueError("fit kept no sums of its wide X to add to; begin with partial_fit instead")
         X, codes, weights = check_training_data(
             self, X, y, sample_weight, classes=classes if known is None else known, reset=first
         )
         if first:
-            self._estimate_transition(X, codes, weights)
+            self._set_transition(X, codes, weights)
         block = ClassSums.of(X, codes, len(self.classes_), weights)
-        return self._solve(block if first else self.sums_ + block, self.alpha)
+        _fit_sums(self, block if first else self.sums_ + block, self.alpha)
+        return self
 
     def fit_sums(self, sums: ClassSums) -> Self:
         """Solve from sums, without data: sums of blocks from anywhere, or another T or alpha for the same sums.
@@ -161,18 +171,278 @@ class MCLDCEClassifier(CentroidRidge):
         Parameters
         ----------
         sums : ClassSums
-            Of the noisy data. Its classes are those that the sums name, else ``classes``, those of an earlier fit, or
-            0 .. n_classes - 1. Names of features in the sums become ``feature_names_in_``.
+            Of the noisy data. The classes are those that the sums name, otherwise ``classes``, those of an earlier fit,
+            or 0 .. n_classes - 1. Feature names in the sums become ``feature_names_in_``.
 
         Notes
         -----
-        Sums hold no single sample, so T cannot be estimated from them: give it as an array, or fit once with an
-        estimator; its ``transition_`` is then used again.
+        Sums hold no single sample, so T cannot be estimated from them. Give it as an array, or call ``fit`` once with
+        an estimator; its ``transition_`` is then used again.
         """
         self._check_parameters()
-        self._take_sums(sums)
-        return self._solve(sums, self.alpha)
+        _take_sums(self, sums)
+        _fit_sums(self, sums, self.alpha)
+        return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_operator(self.operator)
+
+
+class MCLDCEClassifierCV(TransitionClassifier):
+    """:class:`MCLDCEClassifier` with ``alpha`` chosen by cross-validation on the noisy labels alone.
+
+    Accuracy on noisy labels rewards a model for predicting the noise. The corrected risk does not: on a held-out fold
+    it estimates the squared loss on clean labels without bias::
+
+        risk(alpha) = mean over held-out samples of  1 + |h|^2 - 2 <t, h>,    t = row y of M^+
+
+    A fold is a :class:`~unflip.core.ClassSums`; a training set is the sum of the other folds, and one
+    eigendecomposition of it serves all penalties, so that the search reads the data once.
+
+    Parameters
+    ----------
+    transition, operator, fit_intercept, classes
+        As in :class:`MCLDCEClassifier`. T is estimated once, from all noisy samples.
+    alphas : array-like of shape (n_alphas,), default=None
+        Penalties to try, each > 0. If None, 17 values are tried, from 1e-6 to 1e2 times the mean sum of squares of a
+        feature, so that the grid fits data of any scale and size.
+    cv : int, cross-validation generator or iterable of (train, test) rows, default=5
+        An integer is the number of shuffled folds.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the folds, of the default estimator of T and, for a wide or sparse X, of the solver.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The penalty with the least risk.
+    alphas_ : ndarray of shape (n_alphas,)
+    risk_ : ndarray of shape (n_alphas,)
+        The cross-validated corrected risk of each penalty.
+    classes_, transition_, transition_estimator_, class_prior_, centroid_, coef_, intercept_, sums_
+        As in :class:`MCLDCEClassifier`, fitted to all samples with ``alpha_``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from unflip.noise import corrupt, pairflip
+    >>> X, y = load_iris(return_X_y=True)
+    >>> T = pairflip(3, 0.3)
+    >>> model = MCLDCEClassifierCV(T, random_state=0).fit(X, corrupt(y, T, random_state=0))
+    >>> float(model.alpha_) == float(model.alphas_[model.risk_.argmin()])
+    True
+    """
+
+    _keep_sparse = True
+
+    def __init__(
+        self,
+        transition: Any = None,
+        *,
+        alphas: ArrayLike | None = None,
+        cv: Any = 5,
+        operator: Operator = "exact",
+        fit_intercept: bool = True,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.transition = transition
+        self.alphas = alphas
+        self.cv = cv
+        self.operator = operator
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.random_state = random_state
+
+    def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
+        splits = self._splits(X, codes)
+        if is_wide(X):
+            return self._fit_wide(X, codes, weights, splits)
+
+        def sums_of(rows: Any) -> ClassSums:
+            return ClassSums.of(X[rows], codes[rows], len(self.classes_), None if weights is None else weights[rows])
+
+        if _is_partition(splits, len(codes)):
+            return self._fit_folds([sums_of(test) for _, test in splits])
+        pairs = ((sums_of(train), sums_of(test)) for train, test in splits)
+        return self._fit_pairs(sums_of(slice(None)), pairs)
+
+    def fit_sums(self, folds: Sequence[ClassSums]) -> Self:
+        """Choose the penalty and fit from sums of disjoint folds, without data.
+
+        Parameters
+        ----------
+        folds : sequence of ClassSums
+            At least two, with the same classes and features; classes and T as in :meth:`MCLDCEClassifier.fit_sums`.
+        """
+        self._check_parameters()
+        if isinstance(folds, ClassSums) or len(folds) < 2:
+            raise ValueError("cross-validation needs the sums of at least two folds; pass a list of ClassSums")
+        _take_sums(self, _total(folds))
+        return self._fit_folds(list(folds))
+
+    def _fit_folds(self, folds: list[ClassSums]) -> Self:
+        pairs = ((_total(folds[:k] + folds[k + 1 :]), fold) for k, fold in enumerate(folds))
+        return self._fit_pairs(_total(folds), pairs)
+
+    def _fit_pairs(self, total: ClassSums, pairs: Iterable[tuple[ClassSums, ClassSums]]) -> Self:
+        correct = Correction(self.transition_, total.noisy_prior, self.operator)
+        self._set_alphas(np.trace(total.scatter) / total.n_features)
+        risks, held_out = [], []
+        for train, test in pairs:
+            if train.weight > 0 and test.weight > 0:  # weights of zero may empty a fold
+                clean = replace(test, counts=correct(test.counts), centred_sums=correct(test.centred_sums))
+                centroid, prior = _clean_means(train, correct, self.fit_intercept)
+                path = solve_ridge_path(train, centroid, prior, self.alphas_, self.fit_intercept)
+                risks.append([linear_risk(clean, W, b).total for W, b in path])
+                held_out.append(test.weight)
+        self._choose(risks, held_out)
+        _fit_sums(self, total, self.alpha_, correct)
+        return self
+
+    def _fit_wide(self, X: Any, codes: IntArray, weights: FloatArray | None, splits: Splits) -> Self:
+        """Make the same choice if X'X is too large: each penalty is fitted and scored on rows."""
+        w = np.ones(len(codes)) if weights is None else weights
+        counts = np.bincount(codes, w, minlength=len(self.classes_))
+        labels = _labels(Correction(self.transition_, counts / counts.sum(), self.operator), len(counts))
+        self._set_alphas(_mean_scatter(X, w))
+        splits = [(train, test) for train, test in splits if w[train].sum() > 0 and w[test].sum() > 0]
+        risks = []
+        for train, test in splits:
+            models = [_ridge(self, X[train], labels[codes[train]], w[train], alpha) for alpha in self.alphas_]
+            risks.append([decomposed_risk(m.predict(X[test]), codes[test], labels, w[test]).total for m in models])
+        self._choose(risks, [w[test].sum() for _, test in splits])
+        _fit_rows(self, X, codes, weights, self.alpha_)
+        return self
+
+    def _splits(self, X: Any, codes: IntArray) -> Splits:
+        if not isinstance(self.cv, Integral):
+            return list(check_cv(self.cv).split(X, codes))
+        if self.cv < 2:
+            raise ValueError(f"cv must be at least 2 folds; got {self.cv}")
+        folds = KFold(min(self.cv, len(codes)), shuffle=True, random_state=check_random_state(self.random_state))
+        return list(folds.split(codes))
+
+    def _set_alphas(self, scale: float) -> None:
+        if self.alphas is None:
+            self.alphas_ = np.logspace(-6, 2, 17) * (scale if scale > 0 else 1.0)
+        else:
+            self.alphas_ = np.asarray(self.alphas, dtype=np.float64)
+
+    def _choose(self, risks: list[list[float]], held_out: list[float]) -> None:
+        self.risk_ = np.average(risks, axis=0, weights=held_out)
+        self.alpha_ = float(self.alphas_[self.risk_.argmin()])
 
     def _check_parameters(self) -> None:
         check_operator(self.operator)
-        self._check_alpha()
+        if self.alphas is not None:
+            alphas = np.asarray(self.alphas, dtype=np.float64)
+            if alphas.ndim != 1 or len(alphas) == 0 or not np.isfinite(alphas).all() or alphas.min() <= 0:
+                raise ValueError(f"alphas must be a list of numbers > 0; got {self.alphas!r}")
+
+
+def _fit_sums(model: Any, sums: ClassSums, alpha: float, correct: Correction | None = None) -> None:
+    """Set what a fit learns from sums: prior, centroid, coefficients."""
+    if sums.feature_names is None and hasattr(model, "feature_names_in_"):
+        sums = replace(sums, feature_names=model.feature_names_in_)
+    model.sums_ = replace(sums, classes=model.classes_)  # with names, the sums of two models cannot be mixed up
+    correct = correct or Correction(model.transition_, sums.noisy_prior, model.operator)
+    centroid, prior = _clean_means(sums, correct, model.fit_intercept)
+    W, model.intercept_ = solve_ridge(model.sums_, centroid, prior, alpha, model.fit_intercept)
+    model.coef_ = W.T
+    model.class_prior_ = correct.prior
+    model.centroid_ = centroid + np.outer(sums.mean, prior) if model.fit_intercept else centroid
+
+
+def _clean_means(sums: ClassSums, correct: Correction, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the clean centroid, of x - mean if there is an intercept, and the mean of the corrected labels."""
+    return clean_centroid(sums.about_mean if fit_intercept else sums, correct), correct(sums.noisy_prior)
+
+
+def _fit_rows(model: Any, X: Any, codes: IntArray, weights: FloatArray | None, alpha: float) -> None:
+    """Set what :func:`_fit_sums` would, if X'X is too large: ridge regression on the rows themselves."""
+    n, c = len(codes), len(model.classes_)
+    w = np.ones(n) if weights is None else weights
+    counts = np.bincount(codes, w, minlength=c)
+    correct = Correction(model.transition_, counts / counts.sum(), model.operator)
+    ridge = _ridge(model, X, _labels(correct, c)[codes], weights, alpha)
+    model.coef_, model.intercept_ = ridge.coef_, np.broadcast_to(ridge.intercept_, c).astype(np.float64)
+    sums = sparse.csr_array((w, codes, np.arange(n + 1)), shape=(n, c)).T @ X
+    model.centroid_ = correct((sums.toarray() if sparse.issparse(sums) else sums) / counts.sum()).T
+    model.class_prior_ = correct.prior
+    if hasattr(model, "sums_"):  # of an earlier fit to other data
+        del model.sums_
+
+
+def _labels(correct: Correction, n_classes: int) -> FloatArray:
+    """Return M^+, the corrected labels, as a matrix."""
+    return correct(np.eye(n_classes)).T
+
+
+def _ridge(model: Any, X: Any, targets: FloatArray, weights: FloatArray | None, alpha: float) -> Ridge:
+    """Return scikit-learn's ridge on the corrected targets, converged far enough to be the same optimum."""
+    tolerance = 1e-10 if X.dtype == np.float64 else 1e-6
+    ridge = Ridge(alpha, fit_intercept=model.fit_intercept, tol=tolerance, random_state=model.random_state)
+    return ridge.fit(X, targets.astype(X.dtype, copy=False), weights)
+
+
+def is_wide(X: Any) -> bool:
+    """Return whether Ridge's own solvers are faster than X'X."""
+    return bool(X.shape[1] > (WIDE_SPARSE if sparse.issparse(X) else max(WIDE, X.shape[0])))
+
+
+def _take_sums(model: Any, sums: ClassSums) -> None:
+    """Set what ``fit`` would have learned about classes, T and features."""
+    own = None if model.classes is None else check_classes(model.classes)
+    if sums.classes is not None:
+        model.classes_ = check_classes(sums.classes)
+        if own is not None and not np.array_equal(own, model.classes_):
+            raise ValueError(
+                f"the sums are of the classes {_some(model.classes_)}, but classes is {_some(own)}; make them equal, "
+                "or leave classes out"
+            )
+    elif not hasattr(model, "classes_"):
+        model.classes_ = np.arange(sums.n_classes) if own is None else own
+    if len(model.classes_) != sums.n_classes:
+        raise ValueError(
+            f"the sums have {sums.n_classes} classes, but the classes are {_some(model.classes_)}; name one class for "
+            "each row of the sums"
+        )
+    if model.transition is not None and not hasattr(model.transition, "fit"):
+        model.transition_ = check_transition(model.transition, sums.n_classes, keep_sparse=True)
+        model.transition_estimator_ = None
+    elif not hasattr(model, "transition_"):
+        raise ValueError(
+            "sums hold no samples to estimate T from; pass transition as an array, for example "
+            "estimate_transition(X_sample, y_sample)"
+        )
+    if sums.feature_names is not None and all(isinstance(name, str) for name in sums.feature_names):
+        model.feature_names_in_ = sums.feature_names.astype(object)
+    elif getattr(model, "n_features_in_", sums.n_features) != sums.n_features and hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_  # of an earlier fit to other features
+    model.n_features_in_ = sums.n_features
+
+
+def _some(classes: NDArray[Any]) -> str:
+    return f"{classes[:10].tolist()}" + (f" and {len(classes) - 10} more" if len(classes) > 10 else "")
+
+
+def _total(folds: Sequence[ClassSums]) -> ClassSums:
+    return sum(folds)  # type: ignore[return-value]  # 0 + sums is sums
+
+
+def _mean_scatter(X: Any, w: FloatArray) -> float:
+    """Return the mean over the features of sum w (x - mean)^2, trace(scatter) / n_features, without the scatter."""
+    if sparse.issparse(X):
+        _, variance = mean_variance_axis(X, axis=0, weights=w.astype(X.dtype))
+    else:
+        variance = np.average(np.square(X - np.average(X, axis=0, weights=w)), axis=0, weights=w)
+    return float(np.mean(variance) * w.sum())
+
+
+def _is_partition(splits: Splits, n_samples: int) -> bool:
+    """Return whether each row is held out once and trains otherwise, so that training sets are sums of folds."""
+    tests = np.concatenate([test for _, test in splits])
+    return np.array_equal(np.sort(tests), np.arange(n_samples)) and all(
+        len(train) + len(test) == n_samples and not np.isin(test, train).any() for train, test in splits
+    )

@@ -1,21 +1,21 @@
 """muSGD: stochastic gradients for the label-free part of the risk, the mean operator for the rest."""
 
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from unflip._validation import FloatArray
-from unflip.linear._factored_logistic import FactoredLogistic, LogisticOneVsRest
+from unflip._validation import FloatArray, IntArray
+from unflip.linear._base import TransitionClassifier, check_count, check_number
+from unflip.linear.ule import NEEDS_PENALTY, FactoredLogistic, logistic_probabilities
 
 
-class MuSGDClassifier(LogisticOneVsRest):
+class MuSGDClassifier(TransitionClassifier):
     """Mean-operator stochastic gradient descent (muSGD), one class against the rest.
 
-    A linear-odd loss, l(z) - l(-z) = 2 a z (logistic: a = -1/2), factors into an even part, which reads no label, and
-    the mean operator mu, which is all it needs of the labels::
+    A linear-odd loss, l(z) - l(-z) = 2 a z (logistic: a = -1/2), factors into an even part, which does not depend on
+    the label, and the mean operator mu, which is all that it needs to know about the labels::
 
         R(w)  = (1/2n) sum_i sum_{s = +1, -1} l(s w'x_i) + a w'mu + (alpha / 2n) |w|^2
         mu    = (1/n) sum_i g_i x_i,    g_i = (y_i - (rho- - rho+)) / (1 - rho+ - rho-)
@@ -24,44 +24,42 @@ class MuSGDClassifier(LogisticOneVsRest):
 
         w <- (1 - eta alpha/n) w - eta (mean (sigma(w'x_i) - 1/2) x_i + a mu)
 
-    For the logistic loss R is, sample by sample, the objective of :class:`ULEClassifier`; where the two differ in
-    accuracy, they differ in how far they descend.
+    For the logistic loss R is, sample by sample, the objective of :class:`~unflip.linear.ULEClassifier`. If the two
+    differ in accuracy, it is because they descend to different depths.
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is cloned and
-        fitted to the noisy data; or None for :class:`unflip.transition.VolMin`.
+    transition, classes
+        As in :class:`~unflip.linear.MCLDCEClassifier`.
     alpha : float, default=1.0
-        L2 penalty as in :class:`ULEClassifier`; a good value grows with the number of samples and with the noise.
+        L2 penalty as in :class:`~unflip.linear.ULEClassifier`; a good value grows with the number of samples and with
+        the noise.
     fit_intercept : bool, default=True
-        The intercept is not penalised.
+        The intercept is not penalized.
     epochs : int, default=20
-        Passes over the data. So few end well before the minimum, which regularises: at the same ``alpha`` ULE, which
-        goes there, fits the noise closer. Thousands are needed to arrive.
+        Passes over the data. So few stop well before the minimum, which regularizes: at the same ``alpha`` ULE, which
+        reaches it, fits the noise more closely. Reaching the minimum takes thousands.
     batch_size : int, default=32
-        Samples of a step.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+        Samples per step.
     random_state : int, RandomState instance or None, default=None
-        Seeds the order of the samples and the default estimator of T.
+        Seed of the order of the samples and of the default estimator of T.
 
     Attributes
     ----------
     classes_, transition_, transition_estimator_, class_prior_, noise_rates_, coef_, intercept_
-        As in :class:`ULEClassifier`.
+        As in :class:`~unflip.linear.ULEClassifier`.
     mean_operator_ : ndarray of shape (n_classes, n_features)
-        mu of each class against the rest, of the features about their mean where there is an intercept.
+        mu of each class against the rest, of the features about their mean if there is an intercept.
     risk_ : float
         R at the end, penalty included.
 
     Notes
     -----
-    Certain: the factored risk and the estimate of mu, as in the paper and in its author's code. Chosen here: the mean
-    over s = +1, -1 instead of a random s (the same gradient on average, with less variance); steps in each feature
-    divided by its variance, so that features of any scale do; eta decreases like 1 / sqrt(epoch) instead of n / (alpha
-    t), which begins at thousands where alpha / n is small; the result is the average of the weights over the second
-    half of the steps; no projection, whose radius bounds the optimum for clean labels only.
+    From the paper and its author's code: the factored risk and the estimate of mu. Chosen here: the mean over
+    s = +1, -1 instead of a random s (the same gradient on average, with less variance); the steps in each feature are
+    divided by its variance, so that features may have any scale; eta decreases like 1 / sqrt(epoch) instead of
+    n / (alpha t), which begins at thousands if alpha / n is small; the result is the average of the weights over the
+    second half of the steps; no projection, whose radius bounds the optimum for clean labels only.
 
     References
     ----------
@@ -97,32 +95,26 @@ class MuSGDClassifier(LogisticOneVsRest):
         self.classes = classes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
+    def _check_parameters(self) -> None:
+        check_number(self, "alpha", positive=True, why=NEEDS_PENALTY)
+        check_count(self, "epochs")
+        check_count(self, "batch_size")
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-            A sample of weight two counts twice in the mean operator and in its step.
-        """
-        self._check_penalty()
-        for name, value in (("epochs", self.epochs), ("batch_size", self.batch_size)):
-            if not (isinstance(value, Integral) and value >= 1):
-                raise ValueError(f"{name} must be a whole number >= 1; got {value!r}")
-        X, codes, weights, labels = self._corrected_problem(X, y, sample_weight)
-        counted = weights > 0
+    def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
+        w, labels = self._one_vs_rest(codes, weights)
+        counted = w > 0
         if not counted.all():
-            X, codes, weights = X[counted], codes[counted], weights[counted]
-        problem = FactoredLogistic.of(X, codes, weights, labels, self.class_prior_, self.alpha, self.fit_intercept)
+            X, codes, w = X[counted], codes[counted], w[counted]
+        problem = FactoredLogistic.of(X, codes, w, labels, self.class_prior_, self.alpha, self.fit_intercept)
         order = check_random_state(self.random_state)
         W, b = _descend(problem, self.fit_intercept, self.epochs, self.batch_size, order)
         self.mean_operator_ = problem.operator.T
         self.risk_ = problem.risk(W, b)[0]
         self.coef_, self.intercept_ = W.T, b - problem.mean @ W
         return self
+
+    def _probabilities(self, scores: NDArray[Any]) -> FloatArray:
+        return logistic_probabilities(scores)
 
 
 def _descend(
@@ -132,10 +124,11 @@ def _descend(
     n = problem.X.shape[0]
     d, c = problem.operator.shape
     variance = problem.variance
-    used = variance > np.square(10 * np.finfo(problem.X.dtype).eps * problem.mean)  # else constant, up to rounding
+    # A variance below this is that of a constant, up to rounding.
+    used = variance > np.square(10 * np.finfo(problem.X.dtype).eps * problem.mean)
     scale = np.divide(1.0, variance, out=np.zeros(d), where=used)[:, np.newaxis]
-    # In standardised features |x|^2 is d on average, and the logistic loss is curved by 1/4 at the most; the penalty in
-    # them is the largest where the variance is the least.
+    # In standardized features |x|^2 is d on average, and the curvature of the logistic loss is at most 1/4; the penalty
+    # in them is largest where the variance is smallest.
     largest = (used.sum() + 1) / 4 + problem.penalty * scale.max(initial=0)
     W, b = np.zeros((d, c)), np.zeros(c)
     sum_W, sum_b, averaged = np.zeros((d, c)), np.zeros(c), 0

@@ -1,78 +1,76 @@
-"""ULE: logistic regression with an unbiased loss for noisy labels."""
+"""ULE: logistic regression with an unbiased loss for noisy labels; and the factored risk that muSGD minimizes too."""
 
 import warnings
-from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import minimize
+from scipy.special import log_expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from unflip._validation import FloatArray
-from unflip.linear._factored_logistic import FactoredLogistic, LogisticOneVsRest
+from unflip._validation import FloatArray, IntArray
+from unflip.core import ClassSums
+from unflip.linear._base import TransitionClassifier, check_count, check_number
 
 LARGEST_COPY = 100_000_000  # numbers; a float32 X up to here is copied to float64, in which L-BFGS converges further
+WIDEST_SCATTER = 1024  # features; beyond it X'X costs more than the iterations it saves
+SMALLEST_SHARE = 1e-6  # of a class, and of its rest, for the intercepts
+NEEDS_PENALTY = ", since a corrected loss may have no minimum without it"
 
 
-class ULEClassifier(LogisticOneVsRest):
+class ULEClassifier(TransitionClassifier):
     """Unbiased logistic estimator (ULE), one class against the rest.
 
-    For a binary label y in {+1, -1} that flips at rates rho+ and rho- the loss::
+    For a binary label y in {+1, -1} that flips at rates rho+ and rho-, the loss::
 
         l~(z, y) = [(1 - rho_{-y}) l(z, y) - rho_y l(z, -y)] / (1 - rho+ - rho-)
 
     has the expectation l(z, clean y) over the noise (Natarajan et al., Lemma 1). It may be negative and is never
     clipped; with the logistic l it is convex, because l'' is the same for both labels. For c classes, class k against
-    the rest has rho+ = 1 - T_kk and rho- = (noisy_prior_k - T_kk prior_k) / (1 - prior_k). The L2-penalised mean of l~
-    is minimised by L-BFGS, for all classes at once.
+    the rest has rho+ = 1 - T_kk and rho- = (noisy_prior_k - T_kk prior_k) / (1 - prior_k). L-BFGS minimizes the
+    L2-penalized mean of l~, for all classes at once.
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is cloned and
-        fitted to the noisy data; or None for :class:`unflip.transition.VolMin`.
+    transition, classes
+        As in :class:`~unflip.linear.MCLDCEClassifier`.
     alpha : float, default=1.0
-        L2 penalty ``alpha / 2 |W|^2`` beside the sum of the losses: with T = I this classifier is one-vs-rest
-        ``LogisticRegression(C=1 / alpha)``. It must be positive, because corrected losses have no minimum without it,
-        and a good value grows with the noise and the number of samples, to hundreds and thousands:
+        L2 penalty ``alpha / 2 |W|^2`` added to the sum of the losses: with T = I this classifier is one-vs-rest
+        ``LogisticRegression(C=1 / alpha)``. It must be positive, because corrected losses may have no minimum without
+        it. A good value grows with the noise and the number of samples, to hundreds and thousands:
         ``GridSearchCV(ULEClassifier(T), {"alpha": [...]}, scoring=clean_scorer(T))`` finds one.
     fit_intercept : bool, default=True
-        The intercept is not penalised.
+        The intercept is not penalized.
     max_iter : int, default=500
+        Maximum number of L-BFGS iterations.
     tol : float, default=1e-4
-        L-BFGS ends where no entry of the gradient, in coordinates in which X is white, is larger than this share of the
-        largest at the start.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+        L-BFGS stops when no entry of the gradient, in coordinates in which X is white, is larger than this share of the
+        largest entry at the start.
     random_state : int, RandomState instance or None, default=None
-        Seeds the default estimator of T.
+        Seed of the default estimator of T.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    transition_ : ndarray of shape (n_classes, n_classes)
-    transition_estimator_ : estimator or None
-        The fitted estimator that gave ``transition_``.
-    class_prior_ : ndarray of shape (n_classes,)
-        Clean class prior.
+    classes_, transition_, transition_estimator_, class_prior_, coef_, intercept_, n_features_in_, feature_names_in_
+        As in :class:`~unflip.linear.MCLDCEClassifier`.
     noise_rates_ : ndarray of shape (n_classes, 2)
         rho+ and rho- of each class against the rest.
-    coef_ : ndarray of shape (n_classes, n_features)
-    intercept_ : ndarray of shape (n_classes,)
     risk_ : float
         The minimum, penalty included.
     n_iter_ : int
 
     Notes
     -----
-    Where T and the frequencies imply a negative share of a class, the intercepts, which have no penalty, take the share
-    of ``class_prior_`` instead, and ``risk_`` is the risk with it. The losses themselves are never changed.
+    ``predict_proba`` scales the one-vs-rest probabilities to sum to one.
 
-    Not to be confused with the label-dependent weights of the same paper (its second method). Two rates describe the
-    noise of class k exactly only where all other classes flip to k alike, as under symmetric noise; under pair noise
-    the correction is an approximation (see :func:`~unflip.core.one_vs_rest.binary_rates`).
+    If T and the frequencies imply a negative share of a class, the intercepts, which are not penalized, use the share
+    from ``class_prior_`` instead, and so does ``risk_``. The losses themselves are never changed.
+
+    This is not the method of label-dependent weights from the same paper (its second method). Two rates describe the
+    noise of class k exactly only if all other classes flip to k at the same rate, as under symmetric noise; under pair
+    noise the correction is an approximation (see :func:`~unflip.core.one_vs_rest.binary_rates`).
 
     References
     ----------
@@ -107,31 +105,114 @@ class ULEClassifier(LogisticOneVsRest):
         self.classes = classes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
+    def _check_parameters(self) -> None:
+        check_number(self, "alpha", positive=True, why=NEEDS_PENALTY)
+        check_number(self, "tol", positive=True)
+        check_count(self, "max_iter")
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        """
-        self._check_penalty()
-        if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter must be a whole number >= 1; got {self.max_iter!r}")
-        if not (isinstance(self.tol, Real) and self.tol > 0):
-            raise ValueError(f"tol must be a number > 0; got {self.tol!r}")
-        X, codes, weights, labels = self._corrected_problem(X, y, sample_weight)
+    def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
+        w, labels = self._one_vs_rest(codes, weights)
         if X.shape[0] * X.shape[1] <= LARGEST_COPY or sparse.issparse(X):
             X = X.astype(np.float64, copy=False)
-        problem = FactoredLogistic.of(X, codes, weights, labels, self.class_prior_, self.alpha, self.fit_intercept)
-        W, b, self.risk_, self.n_iter_ = _minimise(problem, self.fit_intercept, self.max_iter, self.tol)
+        problem = FactoredLogistic.of(X, codes, w, labels, self.class_prior_, self.alpha, self.fit_intercept)
+        W, b, self.risk_, self.n_iter_ = _minimize(problem, self.fit_intercept, self.max_iter, self.tol)
         self.coef_, self.intercept_ = W.T, b - problem.mean @ W
         return self
 
+    def _probabilities(self, scores: NDArray[Any]) -> FloatArray:
+        return logistic_probabilities(scores)
 
-def _minimise(
+
+def logistic_probabilities(scores: NDArray[Any]) -> FloatArray:
+    """Return one-vs-rest probabilities, scaled to sum to one."""
+    # A softmax of their logarithms, so that a row of tiny probabilities is scaled too.
+    return np.asarray(softmax(log_expit(scores), axis=1))
+
+
+class FactoredLogistic(NamedTuple):
+    """The risk of c one-vs-rest problems as two parts: an even one without labels, and one that needs their centroid.
+
+    The logistic loss of a score z with label s is ``log(2 cosh(z / 2)) - s z / 2``. With the corrected label g for s
+    (see :func:`~unflip.core.one_vs_rest.binary_labels`), summed over the classes k::
+
+        R(W, b) = (1/n) sum_i sum_k log(2 cosh(z_ik / 2))  -  <W, mu> / 2 - <b, g> / 2  +  (alpha / 2n) |W|^2
+
+        z_ik = w_k' x_i + b_k,    mu = (1/n) sum_i x_i g_i',    g = (1/n) sum_i g_i
+
+    g lies outside [-1, 1], so the loss of a sample may be negative; the sum is still convex.
+    """
+
+    X: Any  # (n, d), dense or CSR
+    mean: FloatArray  # (d,) of x, which is subtracted from the features; zero without an intercept
+    weights: FloatArray  # (n,) summing to one
+    operator: FloatArray  # (d, c) mu
+    balance: FloatArray  # (c,) g
+    penalty: float  # alpha / n
+    variance: FloatArray  # (d,) mean of x^2
+    scatter: FloatArray | None  # (d, d) mean of x x'; None if that would be too large
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        codes: IntArray,
+        weights: FloatArray,
+        labels: FloatArray,
+        prior: FloatArray,
+        alpha: float,
+        fit_intercept: bool,
+    ) -> Self:
+        """Sum the data once.
+
+        ``labels`` is G of :func:`~unflip.core.one_vs_rest.binary_labels`. The mean of its rows over the data is
+        2 prior - 1, unless the prior had to be moved to the simplex. The intercepts, which are not penalized, use
+        2 prior - 1 in any case: with a negative share of a class there would be no minimum.
+        """
+        total = float(weights.sum())
+        share = weights / total
+        balance = np.clip(2 * prior - 1, SMALLEST_SHARE - 1, 1 - SMALLEST_SHARE)
+        if X.shape[1] <= WIDEST_SCATTER:
+            sums = ClassSums.of(X, codes, len(labels), share)
+            mean, operator, scatter = sums.mean, sums.centred_sums.T @ labels, sums.scatter
+            if not fit_intercept:
+                mean, operator, scatter = np.zeros_like(mean), sums.centroid @ labels, sums.gram
+            return cls(X, mean, share, operator, balance, alpha / total, np.diag(scatter).copy(), scatter)
+        mean = np.asarray(X.T @ share, dtype=np.float64) * fit_intercept
+        operator = np.asarray(X.T @ (share[:, np.newaxis] * labels[codes]), dtype=np.float64)
+        squares = X.multiply(X) if sparse.issparse(X) else np.square(X)
+        variance = np.maximum(np.asarray(squares.T @ share, dtype=np.float64) - mean**2, 0)
+        operator -= np.outer(mean, share @ labels[codes])
+        return cls(X, mean, share, operator, balance, alpha / total, variance, None)
+
+    def risk(self, W: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return R and its gradients in W (d, c) and b (c,); b belongs to features about their mean."""
+        Z = self._scores(self.X, W, b)
+        # log(2 cosh(z / 2)) = |z| / 2 + log(1 + tail) and tanh(|z| / 2) = (1 - tail) / (1 + tail)
+        tail = np.exp(-np.abs(Z))
+        w = self.weights.astype(Z.dtype)
+        even = float((w @ (np.abs(Z) / 2 + np.log1p(tail))).sum(dtype=np.float64))
+        linear = np.vdot(W, self.operator) + b @ self.balance
+        slope = np.copysign((1 - tail) / (1 + tail), Z)
+        return even - (linear - self.penalty * np.vdot(W, W)) / 2, *self._gradient(self.X, w, slope, W)
+
+    def gradient(self, W: FloatArray, b: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the gradients in W and b, with the even part estimated from some rows."""
+        X = self.X[rows]
+        weights = self.weights[rows] * (len(self.weights) / len(rows))
+        return self._gradient(X, weights.astype(X.dtype), np.tanh(self._scores(X, W, b) / 2), W)
+
+    def _gradient(self, X: Any, weights: Any, slope: Any, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``slope`` is tanh(z / 2), twice the derivative of the even part."""
+        slope *= weights[:, np.newaxis] / 2
+        g_b = slope.sum(axis=0, dtype=np.float64)
+        g_W = np.asarray(X.T @ slope, dtype=np.float64) - np.outer(self.mean, g_b)
+        return g_W - self.operator / 2 + self.penalty * W, g_b - self.balance / 2
+
+    def _scores(self, X: Any, W: FloatArray, b: FloatArray) -> Any:
+        return X @ W.astype(X.dtype) + (b - self.mean @ W).astype(X.dtype)
+
+
+def _minimize(
     problem: FactoredLogistic, fit_intercept: bool, max_iter: int, tol: float
 ) -> tuple[FloatArray, FloatArray, float, int]:
     """Return W (d, c), b (c,), the risk there and the number of iterations."""
@@ -154,11 +235,11 @@ def _minimise(
     result = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     if np.abs(result.jac).max() > largest:
         warnings.warn(
-            f"L-BFGS ended after {result.nit} iterations ({result.message}) with a gradient of "
+            f"L-BFGS stopped after {result.nit} iterations ({result.message}) with a gradient of "
             f"{np.abs(result.jac).max() / largest * tol:.1e} of that at the start, above tol={tol:g}. Raise alpha, "
-            "without which a corrected loss has hardly a minimum, or max_iter, or tol",
+            "without which a corrected loss hardly has a minimum, or raise max_iter or tol",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     W, b = unpack(result.x)
     return W, b, float(result.fun), int(result.nit)

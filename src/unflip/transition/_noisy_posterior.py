@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior, project_to_simplex
-from unflip.core.conditioning import well_conditioned
+from unflip.core.ldce import well_conditioned
 
 
 class NoisyPosteriorEstimator(ClassifierMixin, BaseEstimator):

@@ -12,8 +12,8 @@ from rich.progress import track
 
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray
-from unflip.core.conditioning import well_conditioned
 from unflip.core.em import em_transition, mean_log_likelihood
+from unflip.core.ldce import well_conditioned
 from unflip.deep._network_estimator import (
     LARGEST_SEED,
     NetworkEstimator,

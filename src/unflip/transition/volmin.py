@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from unflip._base import LinearScoresClassifier, check_training_data
+from unflip._base import LinearClassifier, check_training_data
 from unflip._validation import FloatArray
-from unflip.core.conditioning import well_conditioned
+from unflip.core.ldce import well_conditioned
 from unflip.transition._crossfit_logistic import cross_fit, held_out_losses
 from unflip.transition._forward_logistic import Problem, label_loss, logits, prepare
 
@@ -23,7 +23,7 @@ SCALINGS = ("each", "common")
 LEAST_LEAD = 0.0025
 
 
-class VolMin(LinearScoresClassifier):
+class VolMin(LinearClassifier):
     """Estimate T, and a clean classifier with it, by the transition matrix of minimum volume (linear VolMinNet).
 
     A multinomial logistic model of the clean class, followed by T, must explain the noisy labels. Among the matrices

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from unflip.core.conditioning import well_conditioned
 from unflip.core.em import mean_log_likelihood
+from unflip.core.ldce import well_conditioned
 from unflip.deep._network_estimator import (
     LARGEST_SEED,
     NetworkEstimator,

@@ -4,7 +4,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from unflip.core.centroid import Operator
+from unflip.core.ldce import Operator
 from unflip.deep.losses import MCLDCELoss, Metric, Output
 from unflip.deep.methods._base import Method, required_transition, weighted_mean
 from unflip.deep.networks import NetworkFactory

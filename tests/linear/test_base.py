@@ -13,12 +13,17 @@ from sklearn.linear_model import Ridge
 from unflip import load
 from unflip.core import ClassSums
 from unflip.core.sums import ROUNDING_FLOAT32
-from unflip.linear import CEGEClassifier, MCLDCEClassifier, MCLDCEClassifierCV
-from unflip.linear._ridge import solve_ridge, solve_ridge_path
+from unflip.linear import CEGEClassifier, MCLDCEClassifier, MCLDCEClassifierCV, _base
 from unflip.models.folder import checksum
 from unflip.noise import symmetric
 
 T = symmetric(2, 0.1)
+
+
+def solve_ridge(sums, alpha, fit_intercept=True):
+    """Ridge regression on the labels as they are."""
+    centroid = (sums.about_mean if fit_intercept else sums).centroid
+    return _base.solve_ridge(sums, centroid, sums.noisy_prior, alpha, fit_intercept)
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def problem():
 
 
 def scores(X, y, alpha, **options):
-    W, b = solve_ridge(ClassSums.of(X, y, 2), None, alpha, **options)
+    W, b = solve_ridge(ClassSums.of(X, y, 2), alpha, **options)
     return X @ W + b
 
 
@@ -43,7 +48,7 @@ def warnings_of(function):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_equals_scikit_learn(problem, fit_intercept):
     X, y = problem
-    W, b = solve_ridge(ClassSums.of(X + 1, y, 2), None, 2.0, fit_intercept)
+    W, b = solve_ridge(ClassSums.of(X + 1, y, 2), 2.0, fit_intercept)
     ridge = Ridge(2.0, fit_intercept=fit_intercept).fit(X + 1, np.eye(2)[y])
     np.testing.assert_allclose(W.T, ridge.coef_, atol=1e-12)
     np.testing.assert_allclose(b, ridge.intercept_, atol=1e-12)
@@ -53,8 +58,8 @@ def test_equals_scikit_learn(problem, fit_intercept):
 def test_a_path_equals_single_solutions_on_any_scale(problem, alpha):
     X, y = problem
     sums = ClassSums.of(X * [1e-8, 1.0, 1e3, 1e8], y, 2)
-    (W, b), *_ = solve_ridge_path(sums, None, [alpha])
-    expected, intercept = solve_ridge(sums, None, alpha)
+    (W, b), *_ = _base.solve_ridge_path(sums, sums.about_mean.centroid, sums.noisy_prior, [alpha])
+    expected, intercept = solve_ridge(sums, alpha)
     scale = np.sqrt(sums.scatter.diagonal()[:, np.newaxis])
     np.testing.assert_allclose(W * scale, expected * scale, atol=1e-4 * np.abs(expected * scale).max())
     np.testing.assert_allclose(b, intercept, atol=1e-4)
@@ -70,9 +75,9 @@ def test_scales_do_not_matter_without_a_penalty(problem):
 def test_a_constant_feature_is_harmless_and_silent(problem, alpha, value):
     X, y = problem
     more = np.column_stack([X[:, :2], np.full(200, value), X[:, 2:]])
-    W, _ = solve_ridge(ClassSums.of(more[:77], y[:77], 2) + ClassSums.of(more[77:], y[77:], 2), None, alpha)
+    W, _ = solve_ridge(ClassSums.of(more[:77], y[:77], 2) + ClassSums.of(more[77:], y[77:], 2), alpha)
     np.testing.assert_array_equal(W[2], 0)
-    np.testing.assert_allclose(W[[0, 1, 3, 4]], solve_ridge(ClassSums.of(X, y, 2), None, alpha)[0], atol=1e-12)
+    np.testing.assert_allclose(W[[0, 1, 3, 4]], solve_ridge(ClassSums.of(X, y, 2), alpha)[0], atol=1e-12)
 
 
 def test_a_mean_that_was_rounded_makes_no_feature(problem):
@@ -83,7 +88,7 @@ def test_a_mean_that_was_rounded_makes_no_feature(problem):
     sums.mean[4] += off
     sums.scatter[4, 4] = 200 * off**2
     sums.centred_sums[:, 4] = -off * sums.counts
-    assert np.abs(solve_ridge(sums, None, 0.0)[0]).max() < 1
+    assert np.abs(solve_ridge(sums, 0.0)[0]).max() < 1
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 1e3, 1e-8, 1e8])
@@ -94,7 +99,7 @@ def test_duplicates_on_other_scales_keep_the_scores_and_are_named(problem, scale
         found = scores(more, y, 0.0)
     np.testing.assert_allclose(found, scores(X, y, 0.0), atol=1e-8)
     with pytest.warns(LinAlgWarning):
-        W, _ = solve_ridge(ClassSums.of(more, y, 2), None, 0.0)
+        W, _ = solve_ridge(ClassSums.of(more, y, 2), 0.0)
     # The least norm: each of two that are alike gets a share as its scale.
     np.testing.assert_allclose(W[4] * min(1, 1 / scale), W[1] * min(1, scale), atol=1e-7 * np.abs(W[[1, 4]]).max())
 
@@ -103,7 +108,7 @@ def test_what_is_said_of_dependent_features(problem):
     X, y = problem
     sums = ClassSums.of(np.column_stack([X, X[:, 0] + 2 * X[:, 2] - 7, X[:, 3] * 1e5]), y, 2)
     named = replace(sums, feature_names=["age", "height", "weight", "income", "sum", "cents"])
-    (said,) = warnings_of(lambda: solve_ridge(named, None, 0.0))
+    (said,) = warnings_of(lambda: solve_ridge(named, 0.0))
     assert "2 of 6 features" in said
     assert "'cents' depends on 'income'" in said
     trio = {"age", "weight", "sum"}
@@ -114,7 +119,7 @@ def test_what_is_said_of_dependent_features(problem):
 
 def test_many_dependent_features_are_counted(problem):
     X, y = problem
-    (said,) = warnings_of(lambda: solve_ridge(ClassSums.of(np.hstack([X] * 4), y, 2), None, 0.0))
+    (said,) = warnings_of(lambda: solve_ridge(ClassSums.of(np.hstack([X] * 4), y, 2), 0.0))
     assert "12 of 16" in said
     assert "; and 7 more." in said
     (said,) = warnings_of(lambda: scores(np.random.default_rng(0).normal(size=(20, 40)), y[:20], 0.0))
@@ -182,10 +187,10 @@ class TestFloat32:
         X[:, 5] *= np.float32(scale)
         narrow, wide = ClassSums.of(X, y, 3), ClassSums.of(X.astype(np.float64), y, 3)
         with pytest.warns(LinAlgWarning, match="1 of 6 features .* depends on feature [015], feature [015]. The"):
-            W, b = solve_ridge(narrow, None, alpha)
+            W, b = solve_ridge(narrow, alpha)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LinAlgWarning)
-            expected, intercept = solve_ridge(wide, None, alpha)
+            expected, intercept = solve_ridge(wide, alpha)
         spread = np.sqrt(np.diag(wide.scatter) / 2000)[:, np.newaxis]
         np.testing.assert_allclose(W * spread, expected * spread, atol=1e-4)
         np.testing.assert_allclose(b, intercept, atol=1e-4)
@@ -197,7 +202,7 @@ class TestFloat32:
             k = np.random.default_rng(seed).choice(5, size=8192, p=[0.3, 0.3, 0.2, 0.199, 0.001])
             sums = ClassSums.of(np.eye(5, dtype=np.float32)[k], rng.integers(2, size=8192), 2)
             with pytest.warns(LinAlgWarning, match="1 of 5 features"):
-                W, _ = solve_ridge(sums, None, 0.0)
+                W, _ = solve_ridge(sums, 0.0)
             assert np.abs(W).max() < 1
             assert np.abs(W.sum(axis=0)).max() < 1e-3  # of least norm
 
@@ -205,11 +210,11 @@ class TestFloat32:
         X, y = rows
         sums = ClassSums.of(X[:900], y[:900], 3) + ClassSums.of(X[900:].astype(np.float64), y[900:], 3)
         with pytest.warns(LinAlgWarning, match="1 of 6 features"):
-            solve_ridge(sums, None, 0.0)
+            solve_ridge(sums, 0.0)
 
     def test_a_penalty_that_decides_is_silent(self, rows):
         X, y = rows
-        narrow, wide = (solve_ridge(ClassSums.of(Z, y, 3), None, 1.0)[0] for Z in (X, X.astype(np.float64)))
+        narrow, wide = (solve_ridge(ClassSums.of(Z, y, 3), 1.0)[0] for Z in (X, X.astype(np.float64)))
         np.testing.assert_allclose(narrow, wide, atol=1e-3)
 
     @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -220,13 +225,13 @@ class TestFloat32:
         rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
         X = rng.normal(size=(5000, d)) * np.logspace(0, -2, d) @ rotation.T
         y = rng.integers(2, size=5000)
-        narrow, wide = (solve_ridge(ClassSums.of(X.astype(t), y, 2), None, alpha)[0] for t in (np.float32, np.float64))
+        narrow, wide = (solve_ridge(ClassSums.of(X.astype(t), y, 2), alpha)[0] for t in (np.float32, np.float64))
         np.testing.assert_allclose(narrow, wide, atol=1e-2 * np.abs(wide).max())
 
     def test_digits_are_silent(self):
         X, y = load_digits(return_X_y=True)
         for alpha in (0.0, 1.0):
-            solve_ridge(ClassSums.of(X.astype(np.float32), y, 10), None, alpha)
+            solve_ridge(ClassSums.of(X.astype(np.float32), y, 10), alpha)
 
     def test_a_model_file_keeps_how_exact_the_sums_are(self, rows, tmp_path):
         pytest.importorskip("safetensors")
