@@ -41,7 +41,6 @@ def test_reference_describes_every_public_name():
         "tables",
         "models",
         "commands",
-        "sources",
         "datasets",
     ]
     modules += ["report", "page"]

@@ -117,9 +117,9 @@ class TestColumnsByName:
     def test_a_missing_column_is_named(self, fitted):
         with pytest.raises(ValueError, match="no column 'town', 'size', which the model needs"):
             fitted.transform(FRAME[["age", "rooms", "paid"]])
-        with pytest.raises(ValueError, match="no column 'age'.*is 'Age' meant"):
+        with pytest.raises(ValueError, match="no column 'age'.*did you mean 'Age'"):
             fitted.transform(FRAME.rename(columns={"age": "Age"}))
-        with pytest.raises(ValueError, match="no column 'w'.*is 'W' meant"):
+        with pytest.raises(ValueError, match="no column 'w'.*did you mean 'W'"):
             Preprocessor().fit(pd.DataFrame({"w": [1, 3]})).transform(pd.DataFrame({"W": [1, 3]}))
 
     def test_unknown_and_missing_values(self, fitted):

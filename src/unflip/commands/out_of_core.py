@@ -12,20 +12,17 @@ from numpy.typing import NDArray
 
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
-from unflip.commands.drawn_rows import MOST_HELD_OUT, draw_consistently, find_classes, split_rows, unused_columns
 from unflip.commands.fit import FittedTable, _check_kinds, interval
 from unflip.commands.learners import labels, make_baseline
 from unflip.commands.predict import BLOCK
-from unflip.commands.row_passes import FoldSums, SumFolds
+from unflip.commands.row_passes import MOST_HELD_OUT, FoldSums, SumFolds, draw_rows, split_rows, unused_columns
 from unflip.commands.transition import Noise, read_transition
 from unflip.core import ClassSums, clean_prior
 from unflip.linear import MCLDCEClassifierCV
 from unflip.metrics import CleanAccuracy, clean_accuracy
-from unflip.sources import reduce_blocks
-from unflip.sources.frames import open_frames
-from unflip.sources.open import ROWS
-from unflip.tables import Preprocessor, Table
-from unflip.tables.classifier import TableClassifier
+from unflip.tables import Preprocessor, Table, TableClassifier, reduce_blocks
+from unflip.tables.read import LARGEST_CLASSES, as_labels, check_label_classes
+from unflip.tables.sources import ROWS, open_tables, settled
 from unflip.transition import VolMin
 
 SAMPLED = "rows that preprocessing and T were learnt from"
@@ -106,11 +103,13 @@ def fit_out_of_core(
     path = os.path.abspath(path) if dask is not None else path
     how: dict[str, Any] = {"threads": threads, "engine": "threads" if dask is None else "dask"}
     with _scheduler(dask):
-        source = open_frames(path, label, weights, drop, rows)
         tell(f"drawing a sample from {path}")
-        source, drawn = draw_consistently(source, MOST_HELD_OUT + sample_size, random_state, how, tell)
+        source = settled(open_tables(path, label, weights, drop, rows=rows), **how)
+        drawn = draw_rows(source, MOST_HELD_OUT + sample_size, random_state, how)
         n = drawn.smallest.n_rows
-        classes = find_classes(drawn, label, str(path), transition is not None)
+        classes = as_labels(np.array(sorted(drawn.labels)))
+        most = LARGEST_CLASSES if transition is None else n
+        check_label_classes(classes, n, f"the label {label!r} of {path}", most)
         T = _given(transition, classes)
         split = split_rows(drawn, holdout if test is None else 0.0, sample_size)
         if split.weights is not None:

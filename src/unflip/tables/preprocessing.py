@@ -1,6 +1,10 @@
 """A table as a matrix of numbers: standardised numbers, one-hot categories, and the names of what is of no use."""
 
+import datetime
+import re
 import warnings
+from collections.abc import Callable, Collection
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
@@ -12,8 +16,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unflip._validation import FloatArray
 from unflip.models.folder import Savable
-from unflip.tables.columns import as_categories, as_numbers, kind
-from unflip.tables.frames import nearest
+from unflip.tables.read import DECIMAL_COMMA, _number, nearest
+
+FEWEST_COUNTED = 3  # rows from which on 1, 2, 3 is a numbering and "a", "b", "c" are names
+SHARE = 0.9  # of the values, from which on a column is meant as numbers or as dates
+FEW_CODES = 10  # different whole numbers; beside words they are codes, more of them are numbers with a mistake
+DATES = "it holds dates; make numbers of them, such as the year or an age"
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0+")
+DATE = re.compile(r"\d{4}-\d\d?-\d\d?([T ]\d\d:\d\d.*)?|\d\d?([./])\d\d?\2\d{4}")
+# As people write numbers: 1,234.50 and 1.234,50 and 1 234,50 and 12 %
+GAPS = re.compile(r"(?<=\d)[\s'’](?=\d{3}(?!\d))")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+THOUSAND_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3}){2,}")
 
 
 class Preprocessor(Savable, TransformerMixin, BaseEstimator):
@@ -109,7 +125,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             parts.append(self._scaler.transform(self._imputer.transform(self._numbers(X))))
         if self.categories_:
             frame = _named(X)
-            values = np.column_stack([as_categories(frame[name], name) for name in self.categories_])
+            lists = [as_categories(frame[name], name, known) for name, known in self.categories_.items()]
+            values = np.column_stack(lists)
             parts.append(self._encoder.transform(values))
         return np.hstack(parts)
 
@@ -176,7 +193,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             near = nearest(missing[0], there)
             raise ValueError(
                 f"the table has no column {', '.join(map(repr, missing[:10]))}, which the model needs"
-                + (f"; is {near!r} meant?" if near else ".")
+                + (f"; did you mean {near!r}?" if near else ".")
                 + f" It has {', '.join(map(repr, there[:20]))}"
             )
 
@@ -249,3 +266,205 @@ def _most_frequent(values: NDArray[Any], largest: int) -> list[str | None]:
     kept = ranked[:largest]
     missing: list[str | None] = [None] if any(lost for _, _, lost in kept) else []
     return [*sorted(value for _, value, lost in kept if not lost), *missing]
+
+
+def kind(column: Any, max_categories: int) -> tuple[str, str]:
+    """Return "number" or "category" and an empty reason; or "unused" and the reason why.
+
+    Strings, booleans, pandas categories and mixtures of them are categories, all numbers are numbers. Strings that were
+    meant as numbers, but for a few of them or but for the way they are written, are a "mistake": of no use until
+    somebody corrects it, as the reason tells.
+
+    Parameters
+    ----------
+    column : pandas Series
+    max_categories : int
+        Strings with more distinct values than this, most of them met once or twice, are names or free text.
+    """
+    import pandas as pd
+
+    present = column.dropna()
+    if len(present) == 0:
+        return "unused", "it has no values"
+    holds = _content(column.dtype, present)
+    if holds == "number":
+        numbers = pd.to_numeric(present)
+        if (numbers == numbers.iloc[0]).all():
+            return "unused", "it has the same value in every row"
+        whole = pd.api.types.is_integer_dtype(numbers.dtype) and len(numbers) == len(column)
+        if whole and len(column) >= FEWEST_COUNTED and (np.diff(numbers.to_numpy()) == 1).all():
+            return "unused", "it numbers the rows"
+        return "number", ""
+    if holds != "category":
+        return "unused", holds
+    distinct = len(pd.unique(present))
+    if distinct == 1 and len(present) == len(column):
+        return "unused", "it has the same value in every row"
+    is_text = not (pd.api.types.is_bool_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype))
+    if is_text and are_dates(present):
+        return "unused", DATES
+    if is_text and (mistake := number_mistake(present)):
+        return "mistake", mistake
+    all_differ = distinct == len(present) >= FEWEST_COUNTED
+    if not all_differ and (distinct <= max_categories or 2 * distinct <= len(present)):
+        return "category", ""
+    if is_text and are_numbers(present):
+        return "mistake", "its numbers are text; store them as numbers"
+    if all_differ:
+        return "unused", "every value is different: names or free text"
+    return "unused", f"it has {distinct} different values in {len(present)} rows: names or free text"
+
+
+def as_numbers(column: Any, name: str) -> FloatArray:
+    """Return a column as float64 with NaN where it is missing, or name the first value that is no number."""
+    import pandas as pd
+
+    types, rows = pd.api.types, column.index  # which says how the table counts
+    if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
+        raise ValueError(f"column {name!r} must hold numbers, but holds dates ({column.dtype}); give what training had")
+    if not (types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype)):
+        numbers = pd.Series([_number(value) for value in column], dtype=np.float64)
+        wrong = np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
+        if len(wrong):
+            # a word tells more than numbers in another writing, which a word may have kept from being read
+            words = [row for row in wrong if plain_number(str(column.iloc[row])) is None]
+            row = words[0] if words else wrong[0]
+            value = column.iloc[row]
+            raise ValueError(
+                f"column {name!r} must hold numbers, but row {rows[row]} has {value!r} "
+                f"({len(words or wrong)} such values); "
+                + ("write numbers" if words else f"write {plain_number(str(value))}")
+                + ", or leave the cell empty where one is missing"
+            )
+        column = numbers
+    values: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if np.isinf(values).any():
+        row = rows[np.isinf(values).argmax()]
+        raise ValueError(f"column {name!r} is infinite in row {row}; leave such cells empty")
+    return values
+
+
+def as_categories(column: Any, name: str, known: Collection[str | None] = ()) -> NDArray[Any]:
+    """Return a column as strings, an object array with NaN where it is missing.
+
+    1, 1.0 and "1" are one category: in a file a column of codes is read as integers, with one cell empty as floats, and
+    with one letter in it as text. A value that is not among the ``known`` categories takes the spelling that is: "1" or
+    "1.0" for 1, "True" for "true".
+    """
+    import pandas as pd
+
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError as error:
+        raise ValueError(f"column {name!r} must hold categories, but holds lists or other objects: {error}") from error
+    texts = np.array([*(_text(value, known) for value in values), np.nan], dtype=object)
+    chosen: NDArray[Any] = texts[codes]  # code -1, the last, is missing
+    return chosen
+
+
+def _content(dtype: Any, present: Any) -> str:
+    """What the values are: "number", "category", or why they are of no use."""
+    import pandas as pd
+
+    types = pd.api.types
+    if types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        return DATES
+    if types.is_bool_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if types.is_complex_dtype(dtype):
+        return "it holds complex numbers"
+    if types.is_numeric_dtype(dtype):
+        return "number"
+    found = set(map(type, present))
+    if all(issubclass(kind, Number) and not issubclass(kind, bool | np.bool_ | complex) for kind in found):
+        return "number"
+    if all(issubclass(kind, str | Number | np.bool_) for kind in found):
+        return "category"
+    if all(issubclass(kind, datetime.date | datetime.time | datetime.timedelta) for kind in found):
+        return DATES
+    other = next(kind.__name__ for kind in found if not issubclass(kind, str | Number))
+    return f"it holds {other} objects, neither numbers nor categories; give each number a column of its own"
+
+
+def _text(value: Any, known: Collection[str | None]) -> str:
+    text = str(value)
+    # 1.0, not 01: zeros in front belong to a code
+    whole = text.split(".")[0] if WHOLE.fullmatch(text) else text
+    usual = whole if isinstance(value, float | np.floating) else text
+    others = (text, whole, text.strip().capitalize() if text.strip().lower() in ("true", "false") else text)
+    return usual if usual in known else next((other for other in others if other in known), usual)
+
+
+def plain_number(text: str) -> str | None:
+    """Return a number as a computer takes it, 1234.50 of "1,234.50" and of "1.234,50"; None of what is no number."""
+    number = GAPS.sub("", text.strip().removesuffix("%").rstrip())
+    if NUMBER.fullmatch(number):
+        return number
+    if THOUSANDS.fullmatch(number):
+        return number.replace(",", "")
+    if DECIMAL_COMMA.fullmatch(number):
+        return number.replace(".", "").replace(",", ".")
+    return number.replace(".", "") if THOUSAND_POINTS.fullmatch(number) else None
+
+
+def are_numbers(present: Any) -> bool:
+    """Return whether all values, none of them missing, are numbers as text."""
+    return all(NUMBER.fullmatch(str(value).strip()) for value in present.unique())
+
+
+def are_dates(present: Any) -> bool:
+    """Return whether at least 90 % of the values are dates, such as 2020-12-31, 31.12.2020 and 12/31/2020."""
+    _, counts, is_date = _counted(present, lambda text: DATE.fullmatch(text) is not None)
+    return bool(counts[is_date].sum() >= SHARE * len(present))
+
+
+def number_mistake(present: Any) -> str:
+    """Return what keeps a column of text from being numbers; nothing if it is not meant as numbers.
+
+    It is meant as numbers if at least 90 % of its values are; not if all are, which is text on purpose, nor if they are
+    few whole numbers, again and again, beside words, which are codes.
+
+    Parameters
+    ----------
+    present : pandas Series
+        The values that are not missing. Its index tells their rows.
+    """
+    values, counts, is_plain = _counted(present, lambda text: NUMBER.fullmatch(text) is not None)
+    if is_plain.all():
+        return ""
+    is_number = is_plain.copy()
+    is_number[~is_plain] = [plain_number(text) is not None for text in values[~is_plain]]
+    n, n_numbers = len(present), int(counts[is_number].sum())
+    if n_numbers < SHARE * n:
+        return ""
+    few = is_number.sum() <= min(FEW_CODES, n_numbers / 2)
+    if few and n_numbers < n and all(text.isdecimal() for text in values[is_number]):
+        return ""
+    if n_numbers < n:
+        row, value = _first(present, set(values[~is_number]))
+        said = f"{n_numbers} of {n} values are numbers, but"
+        if n - n_numbers == 1:
+            return f"{said} row {row} has {value!r}: correct it, or empty the cell for a missing number"
+        return f"{said} {n - n_numbers} are not, such as {value!r} in row {row}: correct them, or empty their cells"
+    written = values[~is_plain]
+    # 1,234 may be a thousand or a fraction: one that cannot be mistaken is the better example
+    sure = [text for text in written if not re.fullmatch(r"[+-]?\d+,\d{3}", text)]
+    row, value = _first(present, set(sure or written))
+    return f"its numbers are not written as such: write {plain_number(value)} for {value!r} (row {row})"
+
+
+def _counted(present: Any, test: Callable[[str], bool]) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.bool_]]:
+    """The different texts, how many times each is there, and what the test says of it."""
+    counted = present.map(_stripped).value_counts(sort=False)
+    texts = counted.index.to_numpy(dtype=object)
+    return texts, counted.to_numpy(dtype=np.intp), np.array([test(text) for text in texts], dtype=bool)
+
+
+def _first(present: Any, texts: set[str]) -> tuple[Any, str]:
+    rows = present.map(_stripped).isin(texts).to_numpy()
+    place = int(rows.argmax())
+    return present.index[place], str(present.iloc[place])
+
+
+def _stripped(value: Any) -> str:
+    return str(value).strip()
