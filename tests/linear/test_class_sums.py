@@ -161,9 +161,7 @@ class TestErrors:
             class_sums(X, data[1], rows=100, threads=threads)
 
     def test_an_unknown_label(self, data, threads):
-        with pytest.raises(
-            BlockError, match="^block 0, rows 0 to 99: row .*the label 'owl', which is not one of"
-        ):
+        with pytest.raises(BlockError, match="^block 0, rows 0 to 99: row .*the label 'owl', which is not one of"):
             class_sums(data[0], data[1], classes=["cat", "dog"], rows=100, threads=threads)
 
     def test_numbers_too_large_to_be_squared(self, data, threads):

@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 from unflip._output import check_output, write_columns, written_columns
 from unflip._validation import FloatArray
 from unflip.tables import Block, Table, read_table
-from unflip.tables.read import ParquetFile, TextFile
+from unflip.tables.read import ParquetFile
 from unflip.tables.sources import open_tables, settled, table_files
 
 BLOCK = 8192  # rows; the preprocessed numbers of no more than these are in memory
@@ -76,7 +76,7 @@ def predict_files(
         source = settled(source)
     elif all(isinstance(file, ParquetFile) and kinds.keys() <= set(file.names) for file in source.files):
         source = source.only([*kinds])  # the other columns are not read
-    elif not counted and isinstance(source.files[0], TextFile) and source.files[0].header[0] == "":
+    elif not counted:
         source = settled(source, [""])  # the model knows the columns, but not the names of the rows
     found: Counter[Any] = Counter()
     with written_columns(target) as write:
@@ -89,8 +89,7 @@ def predict_files(
                     write(_columns(names, predicted, proba, model.classes_))
                     found.update(predicted.tolist())
         if not found:
-            first = source.files[0]
-            raise ValueError(f"{first.path} is empty: it has {len(first.names)} columns and no rows")
+            raise ValueError(source.no_rows)
     return found
 
 

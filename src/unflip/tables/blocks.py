@@ -183,6 +183,7 @@ class Source:
     has_labels: bool = True
     on_dask: bool = False
     in_process: bool = False  # what iterates in this process cannot be sent to a worker
+    no_rows: str = "the source has no rows; check the path or the filter"
 
     def parts(self) -> Sequence[Part]:
         """Return the parts, in the order of the rows."""
@@ -234,10 +235,7 @@ def reduce_blocks(
         # The frames of a worker or a thread tell nothing that the message does not.
         raise BlockError(str(error)) from error.__cause__
     if total is None:
-        hint = "check the path, the filter or the generator"
-        if not source.rereadable:
-            hint = "an iterator that was read before has none left: give a function that returns a new one"
-        raise ValueError(f"the source has no rows; {hint}")
+        raise ValueError(source.no_rows)
     return total
 
 

@@ -206,7 +206,9 @@ def column_kind(column: Any) -> str:
     if code == "f":
         return "float" if column.notna().any() else "empty"
     first = column.first_valid_index()
-    return "empty" if first is None else "bool" if isinstance(column.loc[first], bool) else "text"
+    if first is None or isinstance(column.loc[first], str):
+        return "empty" if first is None else "text"
+    return "bool" if isinstance(column.loc[first], bool) else "int"  # of more than 64 bits
 
 
 # Labels and weights ---------------------------------------------------------------------------------------------------
@@ -517,14 +519,19 @@ class TextFile:
         }
 
     def _tidied(self, frame: Any, label: str | None, kinds: Mapping[str, str]) -> Any:
-        changed = {
-            name: frame[name].map(str, na_action="ignore")  # True is not a number
-            for name, kind in kinds.items()
-            if kind == "number" and name in frame and column_kind(frame[name]) == "bool"
-        }
-        if self.decimal == ",":  # numbers in columns of text are written as those in columns of numbers are
-            texts = (name for name in frame.columns if name != label and column_kind(frame[name]) == "text")
-            changed |= {name: frame[name].map(with_point, na_action="ignore") for name in texts}
+        changed = {}
+        for name in frame.columns:
+            column = frame[name]
+            if getattr(column.dtype, "kind", "O") not in "bO":
+                continue
+            kind = column_kind(column)
+            if kind == "int":
+                changed[name] = column.astype(np.float64)
+            elif kind == "bool" and kinds.get(name) == "number":
+                changed[name] = column.map(str, na_action="ignore")  # True is not a number
+            elif kind == "text" and self.decimal == "," and name != label:
+                # numbers in columns of text are written as those in columns of numbers are
+                changed[name] = column.map(with_point, na_action="ignore")
         return frame.assign(**changed) if changed else frame
 
 

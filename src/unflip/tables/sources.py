@@ -421,6 +421,7 @@ class TableSource(Source):
         self.booleans: list[frozenset[str]] = []  # of each file, where the blocks hold numbers
         self.is_text = any(isinstance(file, TextFile) for file in files)
         self.has_labels = label is not None
+        self.no_rows = f"{files[0].path} is empty: it has {len(files[0].names)} columns and no rows"
         lengths = [file.n_rows for file in files]
         self.n_rows = None if None in lengths else sum(n or 0 for n in lengths)
         if not self.is_text:
@@ -530,7 +531,8 @@ def settled(source: TableSource, columns: Sequence[str] | None = None, **how: An
     how
         ``threads`` and ``engine`` of :func:`reduce_blocks`.
     """
-    if not source.is_text:
+    headers = {name for file in source.files if isinstance(file, TextFile) for name in file.header}
+    if not headers or (columns is not None and not headers & set(columns)):
         return source
     bare = copy(source)
     bare.label_read = bare.weights = None
@@ -648,6 +650,8 @@ class IterableSource(Source):
         self.iterable = iterable
         # An iterator is used up by reading; a list or a function starts again.
         self.rereadable = not isinstance(iterable, Iterator)
+        used = "an iterator that was read before has none left: give a function that returns a new one"
+        self.no_rows = f"the source has no rows; {'check the generator' if self.rereadable else used}"
         self.with_features = True
         self._started = False
 
