@@ -156,7 +156,7 @@ class TestSample:
             monkeypatch.setattr(f"unflip.commands.{module}.MOST_HELD_OUT", 120)
         small = fit_out_of_core(folder / "parts", "kind", weights="count", rows=100, sample_size=200)
         assert small.n_train == 480
-        assert small.model.metadata_["rows that preprocessing and T were learnt from"] == 200
+        assert small.model.metadata_["rows that preprocessing and T were learned from"] == 200
         sums, all_sums = small.model.classifier_.sums_, fitted.model.classifier_.sums_
         assert np.array_equal(sums.counts, all_sums.counts)
         assert small.unused["number"] == "it numbers the rows"  # although the sample has gaps
@@ -178,7 +178,9 @@ class TestSample:
         rare = np.argsort(numbers(DRAW, (N,)))[-4:]
         frame.loc[rare, "kind"] = "yak"
         frame.to_parquet(tmp_path / "p.parquet", index=False)
-        with pytest.warns(UserWarning, match="no row of the sample has the label 'yak': T takes such labels as right"):
+        with pytest.warns(
+            UserWarning, match="no row of the sample has the label 'yak': T treats such labels as correct"
+        ):
             found = fit_out_of_core(tmp_path / "p.parquet", "kind", sample_size=300)
         assert found.noise.names == ["ant", "bee", "cat", "yak"]
         assert found.noise.transition[3].tolist() == [0, 0, 0, 1]
@@ -264,7 +266,7 @@ class TestTextFiles:
             r"rows 0 to 99: the label .kind. is 0.00\d+ in row 1",
         ),
         (lambda f: f.assign(count=-1), r"rows 0 to 99: the weight .count. is -1 in row 0"),
-        (lambda f: f.assign(count=0), r"the weights .count. of .*p\.\w+ is zero in every row; at least one sample"),
+        (lambda f: f.assign(count=0), r"the weights .count. of .*p\.\w+ are zero in every row; at least one sample"),
         (
             lambda f: f.assign(count="blue"),
             r"rows 0 to 99: the weight .count. is .blue. in row 0 .100",
@@ -291,7 +293,7 @@ def test_what_is_wrong_with_a_file(tmp_path, change, words, kind):
 class TestMistakes:
     @pytest.mark.parametrize(
         ("part", "words"),
-        [(0, "is zero in each of the 120 rows held out"), (1, "is zero in each of the 480 rows drawn to estimate T")],
+        [(0, "are zero in each of the 120 rows held out"), (1, "are zero in each of the 480 rows drawn to estimate T")],
     )
     def test_no_weight_in_a_part(self, tmp_path, part, words):
         keys = numbers(DRAW, (N,))
@@ -365,7 +367,7 @@ class TestMistakes:
         ("options", "words"),
         [
             ({"sample_size": 0}, "sample_size must be"),
-            ({"holdout": 1.0}, "holdout is the share"),
+            ({"holdout": 1.0}, "holdout must be the share"),
             ({"random_state": None}, "random_state must be a whole number"),
             ({"transition": np.eye(2)}, "2"),
             ({"transition": "nowhere.npy"}, "does not exist"),
@@ -492,10 +494,10 @@ class TestCommand:
         arguments = ["fit", folder / "parts", "--label", "kind", "--weights", "count", "--out", tmp_path / "model"]
         done = invoke(*arguments, "--out-of-core", "--page", tmp_path / "page")
         assert done.exit_code == 0, done.output
-        assert "Learnt from a uniform sample of 480 rows: medians, deviations, categories and T." in done.stdout
+        assert "from a uniform sample of 480 rows: medians, deviations, categories and T." in done.stdout
         assert "Column not used: number: it numbers the rows" in done.stdout
         assert (tmp_path / "page/index.html").exists()
-        assert "| rows that preprocessing and T were learnt from | 480 |" in card(tmp_path / "model")
+        assert "| rows that preprocessing and T were learned from | 480 |" in card(tmp_path / "model")
         assert "The noise was estimated" in card(tmp_path / "model")
         told = json.loads(invoke(*arguments, "--out-of-core", "--json", "--sample", 100).stdout)
         assert (told["n_train"], told["n_test"], told["n_sample"]) == (480, 120, 100)

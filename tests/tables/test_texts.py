@@ -94,13 +94,13 @@ class TestSemicolons:
         table = check_same_in_blocks(tmp_path / "p.csv")
         assert table.X["pay"].dtype == np.float64
         with pytest.warns(
-            UserWarning, match="'height' is not used: its numbers are not written as such: write 0.6 for"
+            UserWarning, match="'height' is not used: its numbers are not written as numbers: write 0.6 for"
         ):
             Preprocessor().fit(table.X)
 
     def test_a_tab_says_nothing_of_commas(self, tmp_path):
         people().to_csv(tmp_path / "p.tsv", index=False, sep="\t", decimal=",")
-        with pytest.warns(UserWarning, match="is not used: its numbers are not written as such"):
+        with pytest.warns(UserWarning, match="is not used: its numbers are not written as numbers"):
             fitted = Preprocessor().fit(read_table(tmp_path / "p.tsv", "kind").X)
         assert set(fitted.unused_) == {"pay", "height"}
 
@@ -151,7 +151,7 @@ class TestAlmostNumbers:
                 "270 of 271 values are numbers, but row 270 has 'oops'",
             ),  # not free text: it repeats
             (["0.1", "0.2"] * 20 + ["x"], "40 of 41 values are numbers, but row 40 has 'x'"),
-            (THOUSANDS, r"its numbers are not written as such: write 1000.00 for '1,000.00' \(row 0\)"),
+            (THOUSANDS, r"its numbers are not written as numbers: write 1000.00 for '1,000.00' \(row 0\)"),
             (["1,234", "1,500", "0.5", "7,25"] * 9, r"write 7.25 for '7,25' \(row 3\)"),
             (["1,234", "1,500", "12"] * 9, r"write 1234 for '1,234' \(row 0\)"),
             ([f"{x}%" for x in range(30)], r"write 0 for '0%'"),

@@ -1,4 +1,4 @@
-"""Tables that need not fit into memory, or onto a machine, to a classifier of the kind that :func:`fit_table` gives."""
+"""Fit a table that need not fit into memory, or onto one machine, to a classifier like that of :func:`fit_table`."""
 
 import os
 import warnings
@@ -25,7 +25,7 @@ from unflip.tables.read import LARGEST_CLASSES, as_labels, check_label_classes
 from unflip.tables.sources import ROWS, open_tables, settled
 from unflip.transition import VolMin
 
-SAMPLED = "rows that preprocessing and T were learnt from"
+SAMPLED = "rows that preprocessing and T were learned from"
 
 
 def fit_out_of_core(
@@ -46,17 +46,17 @@ def fit_out_of_core(
 ) -> FittedTable:
     """Fit MC-LDCE with a linear model to a table of any size, in two passes over its files.
 
-    The first pass draws rows uniformly and counts the labels; medians, means, deviations, categories, which columns
-    are of no use, and T are learnt from the rows drawn. The second pass sums up all rows but those held out, each fold
-    by itself (:class:`unflip.core.ClassSums`), and the classifier and the baseline are solved from these sums. With the
-    same preprocessing, T and penalty the coefficients are those of a fit to these rows in memory, up to rounding; but
-    the penalty is chosen by cross-validation over other folds than those of :func:`fit_table`: it may be another.
+    The first pass draws rows uniformly and counts the labels. Medians, means, deviations, categories, the columns of
+    no use, and T are learned from the rows drawn. The second pass sums up all rows except those held out, each fold
+    separately (:class:`unflip.core.ClassSums`), and the classifier and the baseline are solved from these sums. With
+    the same preprocessing, T and penalty, the coefficients are those of a fit to these rows in memory, up to rounding;
+    but the penalty is chosen by cross-validation over other folds than those of :func:`fit_table`, so it may differ.
 
     Parameters
     ----------
     path : path-like
-        A Parquet or CSV file, a folder of them, or a pattern such as ``data/*.parquet``. Values mean what they do in
-        :func:`unflip.tables.read_table`.
+        A Parquet or CSV file, a folder of them, or a pattern such as ``data/*.parquet``, with the meaning that
+        :func:`unflip.tables.read_table` gives them.
     label : str
         The label's column.
     weights : str, default=None
@@ -64,24 +64,24 @@ def fit_out_of_core(
     drop : sequence of str, default=()
         Columns to leave out.
     transition : array-like of shape (n_classes, n_classes) or path, default=None
-        T[i, j] = P(noisy = j | clean = i), or its file, see :func:`read_transition`. None estimates it from the sample;
-        a class without a row in the sample is then taken to be labelled rightly, with a warning.
+        T[i, j] = P(noisy = j | clean = i), or its file, see :func:`read_transition`. If None, it is estimated from the
+        sample; the labels of a class without a row in the sample are then treated as correct, with a warning.
     test : Table, default=None
-        Noisy labels to estimate the accuracy from. None holds rows out.
+        Noisy labels to estimate the accuracy from. If None, some rows are held out.
     sample_size : int, default=100_000
-        Rows that preprocessing and T are learnt from; they are in memory.
+        Number of rows that preprocessing and T are learned from; they are in memory.
     holdout : float, default=0.2
         The share of the rows that is drawn to estimate the accuracy, and not trained on; at most 100,000 rows, which
         are in memory. A class keeps at least one row to train on.
     random_state : int, default=0
-        Same seed, same rows and same folds, whatever reads them.
+        The same seed gives the same rows and the same folds, whatever reads them.
     rows : int, default=65536
-        In a block. Some blocks a thread are in memory.
+        Maximum number of rows in a block. A few blocks per thread are in memory.
     threads : int, default=None
-        None takes all processors. The answer is the same to the bit for any number.
+        If None, all processors are used. The answer is the same to the bit for any number.
     dask : str, default=None
         Address of a Dask scheduler, such as ``tcp://10.0.0.1:8786``, whose workers then read the files. They must find
-        them by the same names.
+        them under the same names.
     tell : callable, default=None
         Called with a text as each step begins.
 
@@ -91,11 +91,9 @@ def fit_out_of_core(
 
     Notes
     -----
-    Parquet is read by row groups, in parallel. A text file is read from its beginning by one thread or worker: write
-    many files, or Parquet.
-
-    A column of text files may look like numbers in some blocks and not in others. As in memory it is then text, and
-    since that shows at the end of a pass, the first pass is made again, with a warning that says where.
+    Parquet is read by row groups, in parallel. A text file is read from its beginning by one thread or worker, so write
+    many files, or Parquet. A text file is also read once more at first: its columns may look like numbers in some
+    blocks and not in others, and only all rows together tell what they are.
     """
     _check_options(sample_size, holdout, random_state)
     if isinstance(transition, str | os.PathLike) and not os.path.exists(transition):
@@ -128,14 +126,21 @@ def fit_out_of_core(
         sums: FoldSums = reduce_blocks(source.only(used), function, **how)
     if sums.n_rows != n:
         raise ValueError(f"{path} had {n:,} rows and then {sums.n_rows:,}: it changed while it was read; try again")
-    folds = _named(sums, classes, preprocessor)
+    names = preprocessor.get_feature_names_out()
+    folds = [replace(fold, classes=classes, feature_names=names) for fold in sums.folds if fold.weight > 0]
+    if len(folds) < 2:
+        raise ValueError(f"{n} rows are too few to choose a penalty by cross-validation; give more data")
     total: ClassSums = sum(folds)  # type: ignore[assignment]  # 0 + sums is sums
 
     classifier = MCLDCEClassifierCV(None if transition is None else T, random_state=random_state)
     model = _table_classifier(classifier, preprocessor, folds, T, estimator)
     name, uncorrected = make_baseline("linear", len(classes), random_state=random_state)
     other = _table_classifier(uncorrected, preprocessor, folds, None, None)
-    X_test, y_test, w_test = split.taken(split.held, unused) if test is None else _tested(test, classes)
+    if test is None:
+        X_test, y_test, w_test = split.taken(split.held, unused)
+    else:
+        X_test, y_test, w_test = test.X, labels(test), test.sample_weight
+        _check_kinds(classes, y_test)
 
     def score(fitted: TableClassifier) -> CleanAccuracy:
         blocks = [fitted.predict(X_test[start : start + BLOCK]) for start in range(0, len(X_test), BLOCK)]
@@ -143,7 +148,7 @@ def fit_out_of_core(
 
     accuracy, baseline = score(model), score(other)
     noise = Noise(classes, T, total.noisy_prior, clean_prior(total.noisy_prior, T))
-    preprocessor.unused_.update(unused)  # so that the model's card tells of them
+    preprocessor.unused_.update(unused)  # so that the model's card names them
     model.metrics_ = {
         "clean_accuracy": interval(accuracy),
         "held-out rows": len(y_test),
@@ -164,7 +169,7 @@ def _estimated(
     if len(lost):
         warnings.warn(
             f"no row of the sample has the label {', '.join(map(repr, lost[:5].tolist()))}{', ...' * (len(lost) > 5)}: "
-            "T takes such labels as right. Draw a larger sample, or give T",
+            "T treats such labels as correct. Draw a larger sample, or give T",
             stacklevel=3,
         )
     part, estimator = resolve_transition(None, VolMin(random_state=seed), X, codes, seen, weights)
@@ -182,14 +187,6 @@ def _given(transition: Any, classes: NDArray[Any]) -> FloatArray | None:
     return check_transition(transition, len(classes))
 
 
-def _named(sums: FoldSums, classes: NDArray[Any], preprocessor: Preprocessor) -> list[ClassSums]:
-    names = preprocessor.get_feature_names_out()
-    folds = [replace(fold, classes=classes, feature_names=names) for fold in sums.folds if fold.weight > 0]
-    if len(folds) < 2:
-        raise ValueError(f"{sums.n_rows} rows are too few to choose a penalty by cross-validation; give more data")
-    return folds
-
-
 def _table_classifier(
     classifier: Any, preprocessor: Preprocessor, folds: list[ClassSums], T: FloatArray | None, estimator: Any
 ) -> TableClassifier:
@@ -198,34 +195,28 @@ def _table_classifier(
     if estimator is not None:
         model.classifier_.transition_, model.classifier_.transition_estimator_ = T, estimator
     model.classifier_.fit_sums(folds)
-    del model.classifier_.feature_names_in_  # it is the preprocessor that knows the columns, and gives an array
+    del model.classifier_.feature_names_in_  # the preprocessor knows the columns, and gives an array
     model.metrics_, model.metadata_, model.noise_ = {}, {}, {}
     return model
-
-
-def _tested(test: Table, classes: NDArray[Any]) -> tuple[Any, NDArray[Any], FloatArray | None]:
-    y = labels(test)
-    _check_kinds(classes, y)
-    return test.X, y, test.sample_weight
 
 
 def _check_options(sample_size: int, holdout: float, random_state: Any) -> None:
     if not isinstance(sample_size, int | np.integer) or sample_size < 1:
         raise ValueError(f"sample_size must be a whole number of rows, at least 1; got {sample_size!r}")
     if not 0 < holdout < 1:
-        raise ValueError(f"holdout is the share of the rows that are held out, between 0 and 1; got {holdout}")
+        raise ValueError(f"holdout must be the share of the rows that are held out, between 0 and 1; got {holdout}")
     if not isinstance(random_state, int | np.integer) or random_state < 0:
         raise ValueError(f"random_state must be a whole number >= 0, the seed of every file; got {random_state!r}")
 
 
 def _check_weights(any_counts: bool, weights: FloatArray, parts: dict[str, IntArray], said: str) -> None:
     if not any_counts:
-        raise ValueError(f"{said} is zero in every row; at least one sample must count")
+        raise ValueError(f"{said} are zero in every row; at least one sample must count")
     for called, rows in parts.items():
         if len(rows) and not weights[rows].any():
             raise ValueError(
-                f"{said} is zero in each of the {len(rows):,} rows {called}; at least one sample must count: "
-                "draw more, or leave out rows of weight zero"
+                f"{said} are zero in each of the {len(rows):,} rows {called}; at least one sample must count: "
+                "draw more rows, or leave out rows of weight zero"
             )
 
 
