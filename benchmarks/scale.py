@@ -28,7 +28,7 @@ from unflip._output import write_whole
 from unflip.linear import MCLDCEClassifier, class_sums
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
-from unflip.sources import Block, Source, open_source
+from unflip.tables import Block, Source, open_source
 from unflip.transition import VolMin, sample_rows
 
 RESULTS = Path(__file__).parent / "results"

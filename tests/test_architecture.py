@@ -17,7 +17,6 @@ LAYERS = (
     {"models"},
     {"_base"},
     {"tables"},
-    {"sources"},
     {"deep", "metrics"},
     {"transition"},
     {"linear"},
@@ -36,13 +35,14 @@ LIBRARIES = {
     "scipy": ANYWHERE,
     "sklearn": ANYWHERE,
     "rich": ANYWHERE,
-    "threadpoolctl": ("sources/*",),  # scikit-learn brings it
+    "joblib": ANYWHERE,  # scikit-learn brings it
+    "threadpoolctl": ("tables/blocks.py",),  # scikit-learn brings it
     "typer": ("cli.py", "cli/*"),
     "torch": ("deep/*", "transition/*"),
     "safetensors": ("deep/*", "models/*"),
-    "pandas": ("datasets/*", "tables/*"),
-    "pyarrow": ("_output.py", "datasets/*", "tables/*", "sources/*"),
-    "PIL": ("datasets/*", "tables/*"),
+    "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py"),
+    "pyarrow": ("_output.py", "datasets/*", "tables/read.py"),
+    "PIL": ("datasets/*", "tables/images.py"),
     "pooch": ("datasets/*",),
     "dask": ("*/dask.py", "*/_dask.py"),
     "distributed": ("*/dask.py", "*/_dask.py"),

@@ -27,6 +27,13 @@ def test_the_linear_path_imports_nothing_heavy(module):
     assert not loaded_after(f"import unflip.{module}") & HEAVY
 
 
+def test_linear_models_load_neither_images_nor_cards():
+    absent = ["pandas", "PIL", "pyarrow"]  # scikit-learn imports pandas itself, if it is installed
+    code = f"import sys; sys.modules.update(dict.fromkeys({absent})); import unflip.linear; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"unflip.tables.images", "unflip.models.card", "torch", "dask"} & set(done.stdout.split())
+
+
 @pytest.mark.parametrize("name", unflip.__all__)
 def test_public_name_resolves(name):
     assert getattr(unflip, name) is not None

@@ -18,14 +18,13 @@ import pandas as pd
 from unflip import load, read_table
 from unflip.cli import app
 from unflip.commands import fit_out_of_core, fit_table, predict_files, predict_table, read_for, write_predictions
-from unflip.commands.drawn_rows import split_rows
-from unflip.commands.row_passes import DRAW, FOLD, PIECES, SumFolds, draw_rows, row_numbers
+from unflip.commands.row_passes import DRAW, FOLD, PIECES, SumFolds, draw_rows, row_numbers, split_rows
 from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
 from unflip.models import card
 from unflip.noise import corrupt, pairflip
-from unflip.sources import reduce_blocks
-from unflip.sources.frames import FramePart, FrameRows, open_frames
-from unflip.tables import Preprocessor, Table
+from unflip.tables import Preprocessor, Table, reduce_blocks
+from unflip.tables.read import FrameRows
+from unflip.tables.sources import TablePart, open_tables
 
 NAMES = np.array(["ant", "bee", "cat"])
 T = pairflip(3, 0.3)
@@ -80,7 +79,7 @@ def saved(folder, fitted):
 
 def numbers(stream, sizes=FILES, seed=0):
     """Twin: the number of every row of files of these sizes, from the beginning of each file."""
-    rows = [FrameRows(None, np.full(n, k), np.arange(n)) for k, n in enumerate(sizes)]
+    rows = [FrameRows(pd.DataFrame(index=range(n)), None, np.full(n, k)) for k, n in enumerate(sizes)]
     return np.concatenate([row_numbers(seed, stream, one) for one in rows])
 
 
@@ -153,18 +152,18 @@ class TestAgainstMemory:
 
 class TestSample:
     def test_a_small_sample_still_sums_all_rows(self, folder, fitted, monkeypatch):
-        for module in ("out_of_core", "drawn_rows"):
+        for module in ("out_of_core", "row_passes"):
             monkeypatch.setattr(f"unflip.commands.{module}.MOST_HELD_OUT", 120)
         small = fit_out_of_core(folder / "parts", "kind", weights="count", rows=100, sample_size=200)
         assert small.n_train == 480
-        assert small.model.metadata_["rows that preprocessing and T were learnt from"] == 200
+        assert small.model.metadata_["rows that preprocessing and T were learned from"] == 200
         sums, all_sums = small.model.classifier_.sums_, fitted.model.classifier_.sums_
         assert np.array_equal(sums.counts, all_sums.counts)
         assert small.unused["number"] == "it numbers the rows"  # although the sample has gaps
 
     def test_sample_and_held_out_rows_are_drawn_apart(self, folder, monkeypatch):
-        monkeypatch.setattr("unflip.commands.drawn_rows.MOST_HELD_OUT", 50)
-        drawn = draw_rows(open_frames(folder / "parts", "kind", rows=40), 90, 0, {"threads": 1})
+        monkeypatch.setattr("unflip.commands.row_passes.MOST_HELD_OUT", 50)
+        drawn = draw_rows(open_tables(folder / "parts", "kind", rows=40), 90, 0, {"threads": 1})
         split = split_rows(drawn, 0.2, 40)
         place = split.rows.rows + np.cumsum((0, *FILES[:-1]))[split.rows.files]
         order = np.argsort(numbers(DRAW))
@@ -179,7 +178,9 @@ class TestSample:
         rare = np.argsort(numbers(DRAW, (N,)))[-4:]
         frame.loc[rare, "kind"] = "yak"
         frame.to_parquet(tmp_path / "p.parquet", index=False)
-        with pytest.warns(UserWarning, match="no row of the sample has the label 'yak': T takes such labels as right"):
+        with pytest.warns(
+            UserWarning, match="no row of the sample has the label 'yak': T treats such labels as correct"
+        ):
             found = fit_out_of_core(tmp_path / "p.parquet", "kind", sample_size=300)
         assert found.noise.names == ["ant", "bee", "cat", "yak"]
         assert found.noise.transition[3].tolist() == [0, 0, 0, 1]
@@ -196,12 +197,12 @@ class TestSample:
         assert found.model.classifier_.sums_.counts[3] == 1
 
     def test_numbers_of_rows_are_not_those_of_the_default_generator(self):
-        rows = FrameRows(None, np.zeros(9, dtype=int), np.arange(9))
+        rows = FrameRows(pd.DataFrame(index=range(9)), None, np.zeros(9, dtype=int))
         assert not np.isin(row_numbers(0, 0, rows), np.random.default_rng(0).random(99)).any()
 
     def test_memory_is_some_blocks_and_the_sample(self, folder, monkeypatch):
         alive, most = set(), []
-        read = FramePart.blocks
+        read = TablePart.blocks
 
         def watched(self):
             for block in read(self):
@@ -210,8 +211,8 @@ class TestSample:
                 most.append(len(alive))
                 yield block
 
-        monkeypatch.setattr(FramePart, "blocks", watched)
-        source = open_frames(folder / "people.csv", "kind", rows=5)
+        monkeypatch.setattr(TablePart, "blocks", watched)
+        source = open_tables(folder / "people.csv", "kind", rows=5)
         gc.disable()
         try:
             drawn = draw_rows(source, 30, 0, {"threads": 1})
@@ -231,8 +232,7 @@ class TestTextFiles:
         frame["code"] = (np.arange(N) % 3).astype(str)
         frame.loc[N - 3 :, "code"] = "x"
         frame.to_csv(tmp_path / "p.csv", index=False)
-        with pytest.warns(UserWarning, match=r"'code' holds numbers \(.*rows 0 to 99\) and text \(.*rows 500 to 599\)"):
-            found = fit_out_of_core(tmp_path / "p.csv", "kind", rows=100, transition=T)
+        found = fit_out_of_core(tmp_path / "p.csv", "kind", rows=100, transition=T)
         assert found.model.preprocessor_.categories_["code"] == ["0", "1", "2", "x"]
 
     def test_numbers_with_gaps_and_labels_as_numbers(self, tmp_path):
@@ -255,18 +255,27 @@ class TestTextFiles:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda f: f.assign(kind="ant"), "has one class only"),
+        (lambda f: f.assign(kind="ant"), "has only one class"),
         (lambda f: f.assign(kind=range(N)), "has 600 different values in 600 rows"),
-        (lambda f: f.assign(kind=f["kind"].where(f.index != 333)), r"rows 300 to 399: row 333 has no label"),
-        (lambda f: f.assign(kind=np.linspace(0, 1, N)), r"rows 0 to 99: row 1 has the label 0.00\d+: it looks like a"),
-        (lambda f: f.assign(count=-1), r"rows 0 to 99: row 0 has the weight -1"),
-        (lambda f: f.assign(count=0), r"the weights .count. of .*p\.\w+ is zero in every row; at least one sample"),
-        (lambda f: f.assign(count="blue"), r"rows 0 to 99: the weights .count. must be one number .* row 0 has .blue."),
+        (
+            lambda f: f.assign(kind=f["kind"].where(f.index != 333)),
+            r"rows 300 to 399: the label .kind. is missing",
+        ),
+        (
+            lambda f: f.assign(kind=np.linspace(0, 1, N)),
+            r"rows 0 to 99: the label .kind. is 0.00\d+ in row 1",
+        ),
+        (lambda f: f.assign(count=-1), r"rows 0 to 99: the weight .count. is -1 in row 0"),
+        (lambda f: f.assign(count=0), r"the weights .count. of .*p\.\w+ are zero in every row; at least one sample"),
+        (
+            lambda f: f.assign(count="blue"),
+            r"rows 0 to 99: the weight .count. is .blue. in row 0 .100",
+        ),
         (
             lambda f: f.assign(count=["1"] * 345 + ["blue"] * 255),
-            r"rows 300 to 399: the weights .count. must be one number per row, but row 345 has .blue.; name another",
+            r"rows 300 to 399: the weight .count. is .blue. in row 345 .55 such rows.; a weight must be a number",
         ),
-        (lambda f: f.assign(count=pd.Timestamp("2020-01-01")), r"the weights .count. must be .* row 0 has .2020-01-01"),
+        (lambda f: f.assign(count=pd.Timestamp("2020-01-01")), r"the weight .count. is .2020-01-01.* in row 0"),
         (lambda f: f[:0], "no rows"),
         (lambda f: f[:3], "too few"),
         (lambda f: f[["kind", "count"]], "nothing to learn from"),
@@ -284,7 +293,7 @@ def test_what_is_wrong_with_a_file(tmp_path, change, words, kind):
 class TestMistakes:
     @pytest.mark.parametrize(
         ("part", "words"),
-        [(0, "is zero in each of the 120 rows held out"), (1, "is zero in each of the 480 rows drawn to estimate T")],
+        [(0, "are zero in each of the 120 rows held out"), (1, "are zero in each of the 480 rows drawn to estimate T")],
     )
     def test_no_weight_in_a_part(self, tmp_path, part, words):
         keys = numbers(DRAW, (N,))
@@ -301,13 +310,13 @@ class TestMistakes:
             fit_out_of_core(tmp_path / "p.parquet", "kind", rows=100)
 
     def test_the_second_pass_names_its_block(self, folder):
-        source = open_frames(folder / "parts", "kind", rows=100)
+        source = open_tables(folder / "parts", "kind", rows=100)
         preprocessor = Preprocessor().fit(people()[["pay"]].assign(town=1.0 * np.arange(N)))
         function = SumFolds(preprocessor, NAMES, 0, 5, 0.0)
         with pytest.raises(ValueError, match=r"row groups 0 to 1, rows 0 to 99: column 'town' must hold numbers"):
             reduce_blocks(source, function)
         with pytest.raises(
-            ValueError, match=r"rows 0 to 99: row \d+ has the label 'cat', which is none of the 2 classes"
+            ValueError, match=r"rows 0 to 99: row \d+ has the label 'cat', which is not one of the 2 classes"
         ):
             reduce_blocks(source, SumFolds(preprocessor, NAMES[:2], 0, 5, 0.0))
 
@@ -317,7 +326,7 @@ class TestMistakes:
         preprocessor = Preprocessor().fit(frame[["pay"]].assign(code=np.arange(N) % 5))
         with pytest.raises(ValueError, match=r"row group 3, rows 300 to 399: column 'code' .* but row 345 has 'x' \(1"):
             reduce_blocks(
-                open_frames(tmp_path / "p.parquet", "kind", rows=100), SumFolds(preprocessor, NAMES, 0, 5, 0.0)
+                open_tables(tmp_path / "p.parquet", "kind", rows=100), SumFolds(preprocessor, NAMES, 0, 5, 0.0)
             )
 
     def test_files_must_agree(self, folder, tmp_path):
@@ -329,9 +338,9 @@ class TestMistakes:
         ):
             fit_out_of_core(tmp_path, "kind")
         frame.rename(columns={"pay": "Pay"}).to_parquet(tmp_path / "b.parquet")
-        with pytest.raises(ValueError, match=r"b.parquet, unlike .*a.parquet, has no column 'pay'; is 'Pay' meant"):
+        with pytest.raises(ValueError, match=r"b.parquet, unlike .*a.parquet, has no column 'pay'; did you mean 'Pay'"):
             fit_out_of_core(tmp_path / "*.parquet", "kind")
-        with pytest.raises(ValueError, match="has no column 'knd'; is 'kind' meant"):
+        with pytest.raises(ValueError, match="has no column 'knd'; did you mean 'kind'"):
             fit_out_of_core(folder / "parts", "knd")
         with pytest.raises(FileNotFoundError, match="does not exist"):
             fit_out_of_core(folder / "nothing", "kind")
@@ -358,7 +367,7 @@ class TestMistakes:
         ("options", "words"),
         [
             ({"sample_size": 0}, "sample_size must be"),
-            ({"holdout": 1.0}, "holdout is the share"),
+            ({"holdout": 1.0}, "holdout must be the share"),
             ({"random_state": None}, "random_state must be a whole number"),
             ({"transition": np.eye(2)}, "2"),
             ({"transition": "nowhere.npy"}, "does not exist"),
@@ -485,10 +494,10 @@ class TestCommand:
         arguments = ["fit", folder / "parts", "--label", "kind", "--weights", "count", "--out", tmp_path / "model"]
         done = invoke(*arguments, "--out-of-core", "--page", tmp_path / "page")
         assert done.exit_code == 0, done.output
-        assert "Learnt from a uniform sample of 480 rows: medians, deviations, categories and T." in done.stdout
+        assert "from a uniform sample of 480 rows: medians, deviations, categories and T." in done.stdout
         assert "Column not used: number: it numbers the rows" in done.stdout
         assert (tmp_path / "page/index.html").exists()
-        assert "| rows that preprocessing and T were learnt from | 480 |" in card(tmp_path / "model")
+        assert "| rows that preprocessing and T were learned from | 480 |" in card(tmp_path / "model")
         assert "The noise was estimated" in card(tmp_path / "model")
         told = json.loads(invoke(*arguments, "--out-of-core", "--json", "--sample", 100).stdout)
         assert (told["n_train"], told["n_test"], told["n_sample"]) == (480, 120, 100)
@@ -543,4 +552,4 @@ class TestCommand:
         one, two = load(tmp_path / "dask"), load(tmp_path / "threads")
         assert np.array_equal(one.classifier_.coef_, two.classifier_.coef_)
         assert bad.exit_code == 1
-        assert "has one class only, [2020]" in bad.stderr
+        assert "has only one class, [2020]" in bad.stderr

@@ -5,7 +5,7 @@ from scipy import sparse
 from unflip.core import ClassSums
 from unflip.linear import MCLDCEClassifier, class_sums
 from unflip.noise import corrupt, pairflip
-from unflip.sources import BlockError, open_source
+from unflip.tables import BlockError, open_source
 
 N, D = 1000, 5
 
@@ -161,7 +161,7 @@ class TestErrors:
             class_sums(X, data[1], rows=100, threads=threads)
 
     def test_an_unknown_label(self, data, threads):
-        with pytest.raises(BlockError, match="^block 0, rows 0 to 99: row .*the label 'owl', which is none of the 2 c"):
+        with pytest.raises(BlockError, match="^block 0, rows 0 to 99: row .*the label 'owl', which is not one of"):
             class_sums(data[0], data[1], classes=["cat", "dog"], rows=100, threads=threads)
 
     def test_numbers_too_large_to_be_squared(self, data, threads):
@@ -171,7 +171,7 @@ class TestErrors:
             class_sums(X, data[1], rows=100, threads=threads)
 
     def test_labels_of_another_kind(self, data, threads):
-        with pytest.raises(BlockError, match="block 0.*the labels are <U3.*but the classes int64"):
+        with pytest.raises(BlockError, match="block 0.*the labels are <U3.*but the classes are int64"):
             class_sums(data[0], data[1], classes=[0, 1, 2], threads=threads)
 
     def test_the_first_bad_block_is_named(self, data, threads):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from unflip.sources import Block, BlockError
+from unflip.tables import Block, BlockError
 from unflip.transition import VolMin, sample_rows
 from unflip.transition.sample import Draw, Piece, Smallest
 
@@ -155,7 +155,7 @@ def test_bad_arguments(arguments, message):
     ],
 )
 def test_labels_of_two_kinds(labels, message):
-    with pytest.raises(ValueError, match=f"the labels are {message}.*; make all of one kind"):
+    with pytest.raises(ValueError, match=f"the labels are {message}.*; make all of them one kind"):
         sample_rows([(X[:2], y) for y in labels], 4)
 
 
@@ -164,7 +164,7 @@ def test_labels_of_two_kinds(labels, message):
     [
         ((X, None), "there are no labels, but some in the first block"),
         ((X, Y, W), "there are weights, but none in the first block"),
-        ((sparse.csr_array(X), Y), "X is sparse, but that of the first block dense"),
+        ((sparse.csr_array(X), Y), "X is sparse, but the first block is dense"),
     ],
 )
 def test_blocks_that_are_not_alike(second, message):

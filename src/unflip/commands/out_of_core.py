@@ -1,4 +1,4 @@
-"""Tables that need not fit into memory, or onto a machine, to a classifier of the kind that :func:`fit_table` gives."""
+"""Fit a table that need not fit into memory, or onto one machine, to a classifier like that of :func:`fit_table`."""
 
 import os
 import warnings
@@ -12,23 +12,20 @@ from numpy.typing import NDArray
 
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
-from unflip.commands.drawn_rows import MOST_HELD_OUT, draw_consistently, find_classes, split_rows, unused_columns
 from unflip.commands.fit import FittedTable, _check_kinds, interval
 from unflip.commands.learners import labels, make_baseline
 from unflip.commands.predict import BLOCK
-from unflip.commands.row_passes import FoldSums, SumFolds
+from unflip.commands.row_passes import MOST_HELD_OUT, FoldSums, SumFolds, draw_rows, split_rows, unused_columns
 from unflip.commands.transition import Noise, read_transition
 from unflip.core import ClassSums, clean_prior
 from unflip.linear import MCLDCEClassifierCV
 from unflip.metrics import CleanAccuracy, clean_accuracy
-from unflip.sources import reduce_blocks
-from unflip.sources.frames import open_frames
-from unflip.sources.open import ROWS
-from unflip.tables import Preprocessor, Table
-from unflip.tables.classifier import TableClassifier
+from unflip.tables import Preprocessor, Table, TableClassifier, reduce_blocks
+from unflip.tables.read import LARGEST_CLASSES, as_labels, check_label_classes
+from unflip.tables.sources import ROWS, open_tables, settled
 from unflip.transition import VolMin
 
-SAMPLED = "rows that preprocessing and T were learnt from"
+SAMPLED = "rows that preprocessing and T were learned from"
 
 
 def fit_out_of_core(
@@ -49,17 +46,17 @@ def fit_out_of_core(
 ) -> FittedTable:
     """Fit MC-LDCE with a linear model to a table of any size, in two passes over its files.
 
-    The first pass draws rows uniformly and counts the labels; medians, means, deviations, categories, which columns
-    are of no use, and T are learnt from the rows drawn. The second pass sums up all rows but those held out, each fold
-    by itself (:class:`unflip.core.ClassSums`), and the classifier and the baseline are solved from these sums. With the
-    same preprocessing, T and penalty the coefficients are those of a fit to these rows in memory, up to rounding; but
-    the penalty is chosen by cross-validation over other folds than those of :func:`fit_table`: it may be another.
+    The first pass draws rows uniformly and counts the labels. Medians, means, deviations, categories, the columns of
+    no use, and T are learned from the rows drawn. The second pass sums up all rows except those held out, each fold
+    separately (:class:`unflip.core.ClassSums`), and the classifier and the baseline are solved from these sums. With
+    the same preprocessing, T and penalty, the coefficients are those of a fit to these rows in memory, up to rounding;
+    but the penalty is chosen by cross-validation over other folds than those of :func:`fit_table`, so it may differ.
 
     Parameters
     ----------
     path : path-like
-        A Parquet or CSV file, a folder of them, or a pattern such as ``data/*.parquet``. Values mean what they do in
-        :func:`unflip.tables.read_table`.
+        A Parquet or CSV file, a folder of them, or a pattern such as ``data/*.parquet``, with the meaning that
+        :func:`unflip.tables.read_table` gives them.
     label : str
         The label's column.
     weights : str, default=None
@@ -67,24 +64,24 @@ def fit_out_of_core(
     drop : sequence of str, default=()
         Columns to leave out.
     transition : array-like of shape (n_classes, n_classes) or path, default=None
-        T[i, j] = P(noisy = j | clean = i), or its file, see :func:`read_transition`. None estimates it from the sample;
-        a class without a row in the sample is then taken to be labelled rightly, with a warning.
+        T[i, j] = P(noisy = j | clean = i), or its file, see :func:`read_transition`. If None, it is estimated from the
+        sample; the labels of a class without a row in the sample are then treated as correct, with a warning.
     test : Table, default=None
-        Noisy labels to estimate the accuracy from. None holds rows out.
+        Noisy labels to estimate the accuracy from. If None, some rows are held out.
     sample_size : int, default=100_000
-        Rows that preprocessing and T are learnt from; they are in memory.
+        Number of rows that preprocessing and T are learned from; they are in memory.
     holdout : float, default=0.2
         The share of the rows that is drawn to estimate the accuracy, and not trained on; at most 100,000 rows, which
         are in memory. A class keeps at least one row to train on.
     random_state : int, default=0
-        Same seed, same rows and same folds, whatever reads them.
+        The same seed gives the same rows and the same folds, whatever reads them.
     rows : int, default=65536
-        In a block. Some blocks a thread are in memory.
+        Maximum number of rows in a block. A few blocks per thread are in memory.
     threads : int, default=None
-        None takes all processors. The answer is the same to the bit for any number.
+        If None, all processors are used. The answer is the same to the bit for any number.
     dask : str, default=None
         Address of a Dask scheduler, such as ``tcp://10.0.0.1:8786``, whose workers then read the files. They must find
-        them by the same names.
+        them under the same names.
     tell : callable, default=None
         Called with a text as each step begins.
 
@@ -94,11 +91,9 @@ def fit_out_of_core(
 
     Notes
     -----
-    Parquet is read by row groups, in parallel. A text file is read from its beginning by one thread or worker: write
-    many files, or Parquet.
-
-    A column of text files may look like numbers in some blocks and not in others. As in memory it is then text, and
-    since that shows at the end of a pass, the first pass is made again, with a warning that says where.
+    Parquet is read by row groups, in parallel. A text file is read from its beginning by one thread or worker, so write
+    many files, or Parquet. A text file is also read once more at first: its columns may look like numbers in some
+    blocks and not in others, and only all rows together tell what they are.
     """
     _check_options(sample_size, holdout, random_state)
     if isinstance(transition, str | os.PathLike) and not os.path.exists(transition):
@@ -106,11 +101,13 @@ def fit_out_of_core(
     path = os.path.abspath(path) if dask is not None else path
     how: dict[str, Any] = {"threads": threads, "engine": "threads" if dask is None else "dask"}
     with _scheduler(dask):
-        source = open_frames(path, label, weights, drop, rows)
         tell(f"drawing a sample from {path}")
-        source, drawn = draw_consistently(source, MOST_HELD_OUT + sample_size, random_state, how, tell)
+        source = settled(open_tables(path, label, weights, drop, rows=rows), **how)
+        drawn = draw_rows(source, MOST_HELD_OUT + sample_size, random_state, how)
         n = drawn.smallest.n_rows
-        classes = find_classes(drawn, label, str(path), transition is not None)
+        classes = as_labels(np.array(sorted(drawn.labels)))
+        most = LARGEST_CLASSES if transition is None else n
+        check_label_classes(classes, n, f"the label {label!r} of {path}", most)
         T = _given(transition, classes)
         split = split_rows(drawn, holdout if test is None else 0.0, sample_size)
         if split.weights is not None:
@@ -129,14 +126,21 @@ def fit_out_of_core(
         sums: FoldSums = reduce_blocks(source.only(used), function, **how)
     if sums.n_rows != n:
         raise ValueError(f"{path} had {n:,} rows and then {sums.n_rows:,}: it changed while it was read; try again")
-    folds = _named(sums, classes, preprocessor)
+    names = preprocessor.get_feature_names_out()
+    folds = [replace(fold, classes=classes, feature_names=names) for fold in sums.folds if fold.weight > 0]
+    if len(folds) < 2:
+        raise ValueError(f"{n} rows are too few to choose a penalty by cross-validation; give more data")
     total: ClassSums = sum(folds)  # type: ignore[assignment]  # 0 + sums is sums
 
     classifier = MCLDCEClassifierCV(None if transition is None else T, random_state=random_state)
     model = _table_classifier(classifier, preprocessor, folds, T, estimator)
     name, uncorrected = make_baseline("linear", len(classes), random_state=random_state)
     other = _table_classifier(uncorrected, preprocessor, folds, None, None)
-    X_test, y_test, w_test = split.taken(split.held, unused) if test is None else _tested(test, classes)
+    if test is None:
+        X_test, y_test, w_test = split.taken(split.held, unused)
+    else:
+        X_test, y_test, w_test = test.X, labels(test), test.sample_weight
+        _check_kinds(classes, y_test)
 
     def score(fitted: TableClassifier) -> CleanAccuracy:
         blocks = [fitted.predict(X_test[start : start + BLOCK]) for start in range(0, len(X_test), BLOCK)]
@@ -144,7 +148,7 @@ def fit_out_of_core(
 
     accuracy, baseline = score(model), score(other)
     noise = Noise(classes, T, total.noisy_prior, clean_prior(total.noisy_prior, T))
-    preprocessor.unused_.update(unused)  # so that the model's card tells of them
+    preprocessor.unused_.update(unused)  # so that the model's card names them
     model.metrics_ = {
         "clean_accuracy": interval(accuracy),
         "held-out rows": len(y_test),
@@ -165,7 +169,7 @@ def _estimated(
     if len(lost):
         warnings.warn(
             f"no row of the sample has the label {', '.join(map(repr, lost[:5].tolist()))}{', ...' * (len(lost) > 5)}: "
-            "T takes such labels as right. Draw a larger sample, or give T",
+            "T treats such labels as correct. Draw a larger sample, or give T",
             stacklevel=3,
         )
     part, estimator = resolve_transition(None, VolMin(random_state=seed), X, codes, seen, weights)
@@ -183,14 +187,6 @@ def _given(transition: Any, classes: NDArray[Any]) -> FloatArray | None:
     return check_transition(transition, len(classes))
 
 
-def _named(sums: FoldSums, classes: NDArray[Any], preprocessor: Preprocessor) -> list[ClassSums]:
-    names = preprocessor.get_feature_names_out()
-    folds = [replace(fold, classes=classes, feature_names=names) for fold in sums.folds if fold.weight > 0]
-    if len(folds) < 2:
-        raise ValueError(f"{sums.n_rows} rows are too few to choose a penalty by cross-validation; give more data")
-    return folds
-
-
 def _table_classifier(
     classifier: Any, preprocessor: Preprocessor, folds: list[ClassSums], T: FloatArray | None, estimator: Any
 ) -> TableClassifier:
@@ -199,34 +195,28 @@ def _table_classifier(
     if estimator is not None:
         model.classifier_.transition_, model.classifier_.transition_estimator_ = T, estimator
     model.classifier_.fit_sums(folds)
-    del model.classifier_.feature_names_in_  # it is the preprocessor that knows the columns, and gives an array
+    del model.classifier_.feature_names_in_  # the preprocessor knows the columns, and gives an array
     model.metrics_, model.metadata_, model.noise_ = {}, {}, {}
     return model
-
-
-def _tested(test: Table, classes: NDArray[Any]) -> tuple[Any, NDArray[Any], FloatArray | None]:
-    y = labels(test)
-    _check_kinds(classes, y)
-    return test.X, y, test.sample_weight
 
 
 def _check_options(sample_size: int, holdout: float, random_state: Any) -> None:
     if not isinstance(sample_size, int | np.integer) or sample_size < 1:
         raise ValueError(f"sample_size must be a whole number of rows, at least 1; got {sample_size!r}")
     if not 0 < holdout < 1:
-        raise ValueError(f"holdout is the share of the rows that are held out, between 0 and 1; got {holdout}")
+        raise ValueError(f"holdout must be the share of the rows that are held out, between 0 and 1; got {holdout}")
     if not isinstance(random_state, int | np.integer) or random_state < 0:
         raise ValueError(f"random_state must be a whole number >= 0, the seed of every file; got {random_state!r}")
 
 
 def _check_weights(any_counts: bool, weights: FloatArray, parts: dict[str, IntArray], said: str) -> None:
     if not any_counts:
-        raise ValueError(f"{said} is zero in every row; at least one sample must count")
+        raise ValueError(f"{said} are zero in every row; at least one sample must count")
     for called, rows in parts.items():
         if len(rows) and not weights[rows].any():
             raise ValueError(
-                f"{said} is zero in each of the {len(rows):,} rows {called}; at least one sample must count: "
-                "draw more, or leave out rows of weight zero"
+                f"{said} are zero in each of the {len(rows):,} rows {called}; at least one sample must count: "
+                "draw more rows, or leave out rows of weight zero"
             )
 
 

@@ -1,4 +1,4 @@
-"""A saved model on a new table: predictions and probabilities, in blocks, to a CSV or Parquet file."""
+"""Apply a saved model to a new table: predictions and probabilities, in blocks, to a CSV or Parquet file."""
 
 import os
 from collections import Counter
@@ -11,40 +11,37 @@ from sklearn.utils import _safe_indexing
 
 from unflip._output import check_output, write_columns, written_columns
 from unflip._validation import FloatArray
-from unflip.sources.block import Block
-from unflip.sources.csv_frames import mixed_columns
-from unflip.sources.frames import FrameSource, open_frames, table_files
-from unflip.sources.parquet_frames import ParquetFile
-from unflip.tables import Table, read_table
+from unflip.tables import Block, Table, read_table
+from unflip.tables.read import ParquetFile
+from unflip.tables.sources import open_tables, settled, table_files
 
 BLOCK = 8192  # rows; the preprocessed numbers of no more than these are in memory
 
 
 def read_for(model: Any, path: str | os.PathLike[str]) -> Table:
-    """Read samples for a fitted model, without labels; images of a folder in the size that it was trained on."""
+    """Read samples for a fitted model, without labels: columns as what the model takes them for, images in its size."""
     shape = getattr(model, "metadata_", {}).get("image shape")
     size = (int(shape[1]), int(shape[2])) if shape and Path(path).is_dir() else None
-    return read_table(path, False, image_size=size)
+    return read_table(path, False, image_size=size, kinds=_kinds(model))
 
 
 def predict_table(model: Any, table: Table, block: int = BLOCK) -> tuple[NDArray[Any], FloatArray]:
     """Return the most likely clean labels, shape (n,), and P(clean class | x), shape (n, n_classes).
 
-    The columns of a data frame are known by name; one that the model needs and that is not there is named.
+    The columns of a data frame are found by name; an error names a column that the model needs and the table lacks.
 
     Parameters
     ----------
     model : classifier
-        What :func:`unflip.load` gives.
+        What :func:`unflip.load` returns.
     table : Table
     block : int, default=8192
-        Rows at once.
+        Number of rows to predict at once.
     """
     _check_predicts(model)
     X = _samples(model, table.X)
     starts = range(0, len(X), block)
-    blocks = [model.predict_proba(_safe_indexing(X, slice(start, start + block))) for start in starts]
-    proba = np.concatenate(blocks)
+    proba = np.concatenate([model.predict_proba(_safe_indexing(X, slice(k, k + block))) for k in starts])
     predicted: NDArray[Any] = model.classes_[proba.argmax(axis=1)]
     return predicted, proba
 
@@ -52,40 +49,48 @@ def predict_table(model: Any, table: Table, block: int = BLOCK) -> tuple[NDArray
 def predict_files(
     model: Any, path: str | os.PathLike[str], out: str | os.PathLike[str], block: int = BLOCK
 ) -> Counter[Any]:
-    """Predict a table of any size, and return how many of its rows are predicted to be of each class.
+    """Predict a table of any size, and return how many of its rows are predicted to be in each class.
 
-    The output is that of :func:`predict_table` and :func:`write_predictions`, and appears whole or not at all; a block
-    of rows is in memory. Rows of several files are named by their number, counted on from file to file.
+    The output is that of :func:`predict_table` and :func:`write_predictions`, and appears whole or not at all; only one
+    block of rows is in memory. Rows of several files are named by their number, which is counted on from file to file.
 
     Parameters
     ----------
     model : classifier
-        What :func:`unflip.load` gives.
+        What :func:`unflip.load` returns.
     path : path-like
         A Parquet or CSV file, a folder of them, or a pattern such as ``data/*.parquet``.
     out : path-like
         ``.csv``, ``.tsv`` or ``.parquet``.
     block : int, default=8192
-        Rows at once.
-
-    Notes
-    -----
-    If a column of a text file looks like numbers in some blocks and not in others, it is text, as it is for
-    :func:`unflip.tables.read_table`. That shows at the end, and the file is read again.
+        Number of rows to predict at once.
     """
     _check_predicts(model)
     target = check_output(out)
     if target.exists() and any(target.samefile(file) for file in table_files(path)):
         raise ValueError(f"{target} is DATA itself; choose another file for the predictions")
-    source = open_frames(path, rows=block)
-    needed = _needed(model)
-    if all(isinstance(file, ParquetFile) and set(needed or [""]) <= set(file.names) for file in source.files):
-        source = source.only(needed)  # the other columns are not read
-    several = len(source.files) > 1
-    try:
-        return _predict_blocks(model, source, target, several)
-    except _ReadAgain as found:
-        return _predict_blocks(model, source.as_text(found.text), target, several or found.counted)
+    kinds = _kinds(model)
+    source = open_tables(path, rows=block, kinds=kinds)
+    counted = len(source.files) > 1
+    if not kinds:
+        source = settled(source)
+    elif all(isinstance(file, ParquetFile) and kinds.keys() <= set(file.names) for file in source.files):
+        source = source.only([*kinds])  # the other columns are not read
+    elif not counted:
+        source = settled(source, [""])  # the model knows the columns, but not the names of the rows
+    found: Counter[Any] = Counter()
+    with written_columns(target) as write:
+        for part in source.whole_files():
+            for rows in part.blocks():
+                if len(rows):
+                    predicted, proba = _predict_block(model, rows)
+                    n, names = found.total(), None if counted else rows.X.names
+                    names = np.arange(n, n + len(rows)) if names is None else names
+                    write(_columns(names, predicted, proba, model.classes_))
+                    found.update(predicted.tolist())
+        if not found:
+            raise ValueError(source.no_rows)
+    return found
 
 
 def is_streamed(model: Any, path: str | os.PathLike[str]) -> bool:
@@ -93,7 +98,7 @@ def is_streamed(model: Any, path: str | os.PathLike[str]) -> bool:
     if "image shape" in getattr(model, "metadata_", {}):
         return False
     try:
-        return bool(table_files(path))
+        return bool(table_files(path)) and not str(path).endswith(".npy")
     except ValueError:
         return False
 
@@ -101,57 +106,21 @@ def is_streamed(model: Any, path: str | os.PathLike[str]) -> bool:
 def write_predictions(
     path: str | os.PathLike[str], table: Table, predicted: NDArray[Any], proba: FloatArray, classes: NDArray[Any]
 ) -> Path:
-    """Write ``name``, ``prediction`` and a column ``probability_CLASS`` a class, as CSV or Parquet by the suffix."""
+    """Write ``name``, ``prediction`` and one ``probability_CLASS`` per class, as CSV or Parquet by the suffix."""
     return write_columns(path, _columns(table.names, predicted, proba, classes))
 
 
-class _ReadAgain(Exception):
-    """Blocks showed that those before them had been read in another way than the whole file is."""
-
-    def __init__(self, text: frozenset[str], counted: bool) -> None:
-        super().__init__(text, counted)
-        self.text, self.counted = text, counted
-
-
-def _predict_blocks(model: Any, source: FrameSource, out: Path, counted: bool) -> Counter[Any]:
-    predictions: Counter[Any] = Counter()
-    matters = {"", *(_needed(model) or (name for file in source.files for name in file.names))}
-    seen: dict[tuple[str, str], str] = {}
-    n = 0
-    misnamed = False
-    with written_columns(out) as write:
-        for block in (block for part in source.whole_files() for block in part.blocks() if len(block)):
-            seen = {(name, kind): block.where for name, kind in block.X.kinds.items() if name in matters} | seen
-            names = np.asarray(block.X.frame.index)
-            own = names.ndim == 1 and names.dtype.kind in "iuOU"
-            counted = counted or (n == 0 and not own)
-            misnamed = misnamed or not (counted or own)
-            if misnamed or mixed_columns(seen):
-                continue  # only to see which other columns are
-            predicted, proba = _predict_block(model, block)
-            write(_columns(np.arange(n, n + len(block)) if counted else names, predicted, proba, model.classes_))
-            predictions.update(predicted.tolist())
-            n += len(block)
-        text = frozenset(mixed_columns(seen))
-        if text or misnamed:
-            raise _ReadAgain(text, misnamed and "" not in text)
-        if n == 0:
-            path = source.files[0].path
-            raise ValueError(f"{path} is empty: it has {len(source.files[0].names)} columns and no rows")
-    return predictions
-
-
-def _needed(model: Any) -> list[str]:
-    """The columns of a data frame that the model reads; none if it does not say so."""
+def _kinds(model: Any) -> dict[str, str]:
+    """What the model takes the columns of a data frame for; nothing if it does not say so."""
     preprocessor: Any = getattr(model, "preprocessor_", None)
     if not hasattr(preprocessor, "feature_names_in_"):
-        return []
-    return [*preprocessor.numbers_, *preprocessor.categories_]
+        return {}
+    return dict.fromkeys(preprocessor.numbers_, "number") | dict.fromkeys(preprocessor.categories_, "category")
 
 
 def _predict_block(model: Any, block: Block) -> tuple[NDArray[Any], FloatArray]:
     try:
-        proba = model.predict_proba(block.X.numbered())
+        proba = model.predict_proba(block.X.frame)
     except ValueError as error:
         if block.start == 0 and block.X.files[0] == 0:
             raise
@@ -176,12 +145,12 @@ def _samples(model: Any, X: Any) -> Any:
         return X
     shape = getattr(model, "metadata_", {}).get("image shape")
     if shape is not None:
-        if X.shape[1] == 1 and shape[0] == 3:  # a folder of grey images alone
+        if X.shape[1] == 1 and shape[0] == 3:  # a folder with only gray images
             X = np.repeat(X, 3, axis=1)
         if list(X.shape[1:]) != list(shape):
             raise ValueError(
-                f"the model was trained on images of channels x height x width {'x'.join(map(str, shape))}, these are "
-                f"{'x'.join(map(str, X.shape[1:]))}; give images of the same kind"
+                f"the model was trained on images of channels x height x width {'x'.join(map(str, shape))}, but these "
+                f"are {'x'.join(map(str, X.shape[1:]))}; give images of the same kind"
             )
     flat = getattr(model, "preprocessor_", None) is not None or not hasattr(
         getattr(model, "classifier_", model), "input_shape_"

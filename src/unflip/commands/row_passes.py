@@ -1,4 +1,4 @@
-"""The two passes over a table of any size: rows are drawn, then the others summed up."""
+"""The passes over a table of any size: rows are drawn, some are held out, and the others are summed up."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,30 +9,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip._validation import FloatArray, IntArray
+from unflip.commands.fit import FEWEST_HELD_OUT
 from unflip.core import ClassSums
-from unflip.sources import Block, reduce_blocks
-from unflip.sources.classes import MOST
-from unflip.sources.frames import FrameRows, FrameSource, join_rows
-from unflip.tables import Preprocessor
+from unflip.tables import Block, Preprocessor, reduce_blocks
+from unflip.tables.read import FrameRows
+from unflip.tables.sources import TableSource, check_few, join_rows
 from unflip.transition.sample import STREAMS, Piece, Smallest, key_limit
 
 DRAW, FOLD = 0, 1
 PIECES = 32  # data frames of a few rows each that wait to be joined
+MOST_HELD_OUT = 100_000  # rows, which are in memory; more would hardly narrow the interval of the accuracy
+FEWEST_NUMBERED = 10  # rows besides the first of each file; so many numbers do not follow the rows by chance
 
 
 def row_numbers(seed: int, stream: int, rows: FrameRows) -> FloatArray:
-    """Return a random number in [0, 1) of each row of a block, whatever the blocks are.
+    """Return a random number in [0, 1) for each row of a block, whatever the blocks are.
 
-    Each file has its own stream, of which row i has number i: threads, workers, the size of the blocks and the pass
+    Each file has its own stream, in which row i has number i: threads, workers, the size of the blocks and the pass
     make no difference.
     """
+    assert rows.files is not None
     bits = np.random.PCG64([STREAMS, seed, stream, int(rows.files[0])]).advance(int(rows.rows[0]))
     return np.random.Generator(bits).random(len(rows.rows))
 
 
 @dataclass(frozen=True)
 class DrawRows:
-    """The function of a block in the first pass: its rows of the smallest numbers, its labels, what its columns are."""
+    """Return what the first pass finds in a block: the rows with the smallest numbers, and all labels."""
 
     size: int
     seed: int
@@ -40,73 +43,57 @@ class DrawRows:
 
     def __call__(self, block: Block) -> "Drawn":
         assert block.y is not None
-        rows: FrameRows = block.X
         _check_finite(block)
-        piece = Piece(row_numbers(self.seed, DRAW, rows), rows, block.y, block.weights).below(self.limit)
+        piece = Piece(row_numbers(self.seed, DRAW, block.X), block.X, block.y, block.weights).below(self.limit)
         found = Smallest((piece,), self.size, len(block), self.limit)
         labels, counts = np.unique(block.y, return_counts=True)
         return Drawn(
             found.sorted_out() if found.n_kept > self.size else found,
             Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True))),
-            {(name, kind): block.where for name, kind in rows.kinds.items() if kind != "empty"},
             block.weights is None or bool(block.weights.any()),
         ).joined()
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What the first pass found so far; it adds.
+    """What the first pass has found so far; it adds.
 
     Attributes
     ----------
     smallest : Smallest
         The rows drawn.
     labels : Counter
-        How many rows have each label, of all rows.
-    kinds : dict of (column, kind) to str
-        Where a column of a text file was first taken for which kind.
+        How many rows have each label, among all rows.
     weighs : bool
         Whether any row has a weight above zero.
     """
 
     smallest: Smallest
     labels: Counter[Any]
-    kinds: Mapping[tuple[str, str], str]
     weighs: bool
 
     def __add__(self, other: "Drawn") -> "Drawn":
         labels = self.labels + other.labels
-        if len(labels) > MOST:
-            raise ValueError(
-                f"there are more than {MOST:,} different labels, such as {list(labels)[:3]}: they look like numbers or "
-                "names, not classes"
-            )
-        kinds = {**other.kinds, **self.kinds}
-        return Drawn(self.smallest + other.smallest, labels, kinds, self.weighs or other.weighs).joined()
+        check_few(list(labels))
+        return Drawn(self.smallest + other.smallest, labels, self.weighs or other.weighs).joined()
 
     def joined(self) -> "Drawn":
-        """The same in fewer data frames: of many blocks only a few rows are drawn, or none."""
+        """Return the same in fewer data frames: only a few rows of many blocks are drawn, or none."""
         pieces = tuple(piece for piece in self.smallest.pieces if len(piece.keys))
         if len(pieces) > PIECES:
             pieces = (_joined(pieces),)
         return replace(self, smallest=replace(self.smallest, pieces=pieces))
 
     def in_order(self) -> Piece:
-        """The rows by their numbers, smallest first: any beginning of them is a uniform sample."""
+        """Return the rows by their numbers, smallest first: any beginning of them is a uniform sample."""
         all_rows = _joined(self.smallest.pieces)
         return all_rows.take(np.argsort(all_rows.keys, kind="stable")[: self.smallest.size])
 
 
-def draw_rows(source: FrameSource, size: int, seed: int, how: Mapping[str, Any]) -> Drawn:
+def draw_rows(source: TableSource, size: int, seed: int, how: Mapping[str, Any]) -> Drawn:
     """Return the rows with the ``size`` smallest of their random numbers, in one pass.
 
-    Parameters
-    ----------
-    source : FrameSource
-    size : int
-    seed : int
-    how : dict
-        ``threads`` and ``engine`` of :func:`unflip.sources.reduce_blocks`.
+    ``how`` has ``threads`` and ``engine`` of :func:`unflip.tables.reduce_blocks`.
     """
     drawn: Drawn = reduce_blocks(source, DrawRows(size, seed, key_limit(size, source.n_rows)), **how)
     if drawn.smallest.n_kept < min(size, drawn.smallest.n_rows):  # about once in 10^9 draws: the limit was too low
@@ -115,8 +102,69 @@ def draw_rows(source: FrameSource, size: int, seed: int, how: Mapping[str, Any])
 
 
 @dataclass(frozen=True, eq=False)
+class Split:
+    """The rows drawn, in the order of the table: which are held out, and which are the sample."""
+
+    rows: FrameRows
+    y: NDArray[Any]
+    weights: FloatArray | None
+    held: IntArray
+    sample: IntArray
+    limit: float  # a row whose number is smaller is held out,
+    kept: tuple[tuple[int, int], ...]  # except for these
+
+    def taken(self, chosen: IntArray, without: dict[str, str]) -> tuple[Any, NDArray[Any], FloatArray | None]:
+        frame = self.rows.frame.drop(columns=list(without)).iloc[chosen].reset_index(drop=True)
+        return frame, self.y[chosen], None if self.weights is None else self.weights[chosen]
+
+
+def split_rows(drawn: Drawn, share: float, sample_size: int) -> Split:
+    """Hold out the rows with the smallest numbers, a share of all rows; the next ``sample_size`` are the sample."""
+    piece, n = drawn.in_order(), drawn.smallest.n_rows
+    assert piece.y is not None
+    h = min(round(share * n), n - 1, MOST_HELD_OUT)
+    held = np.arange(len(piece.keys)) < h
+    kept = []
+    for name, count in zip(*np.unique(piece.y[:h], return_counts=True), strict=True):
+        if drawn.labels[name.item()] == count:  # a label that occurs once stays in training, so no class is lost
+            kept.append(int(np.flatnonzero(piece.y[:h] == name)[-1]))
+    held[kept] = False
+    if share and held.sum() < FEWEST_HELD_OUT:
+        raise ValueError(f"{n} rows are too few to hold {share:.0%} of them out; give a test file, or more data")
+    sample = np.zeros(len(held), dtype=bool)
+    sample[h : h + sample_size] = sample[kept] = True
+    rows: FrameRows = piece.X
+    assert rows.files is not None
+    order = np.lexsort((rows.rows, rows.files))
+    return Split(
+        rows[order],
+        piece.y[order],
+        None if piece.weights is None else piece.weights[order],
+        np.flatnonzero(held[order]),
+        np.flatnonzero(sample[order]),
+        float(piece.keys[h]) if h else 0.0,
+        tuple((int(rows.files[i]), int(rows.rows[i])) for i in kept),
+    )
+
+
+def unused_columns(rows: FrameRows) -> dict[str, str]:
+    """Return which columns are of no use, as far as the rows drawn show, and why."""
+    frame, numbers = rows.frame, rows.rows
+    assert rows.files is not None
+    found = {}
+    starts = np.flatnonzero(np.diff(rows.files, prepend=-1))
+    for name in frame.columns:  # rows between those drawn are missing: a numbering follows the numbers of the rows
+        column = frame[name]
+        if getattr(column.dtype, "kind", "O") in "iu" and len(column) - len(starts) >= FEWEST_NUMBERED:
+            offset = column.to_numpy() - numbers
+            if np.array_equal(offset, np.repeat(offset[starts], np.diff(starts, append=len(offset)))):
+                found[str(name)] = "it numbers the rows"
+    return {**Preprocessor().fit(frame).unused_, **found}
+
+
+@dataclass(frozen=True, eq=False)
 class SumFolds:
-    """The function of a block in the second pass: the sums of its rows in each fold, without those held out.
+    """Return what the last pass finds in a block: the sums of its rows in each fold, without those held out.
 
     Parameters
     ----------
@@ -126,7 +174,7 @@ class SumFolds:
     limit : float
         A row whose number is smaller is held out,
     kept : sequence of (file, row)
-        but for these.
+        except for these.
     """
 
     preprocessor: Preprocessor
@@ -139,23 +187,18 @@ class SumFolds:
     def __call__(self, block: Block) -> "FoldSums":
         rows: FrameRows = block.X
         codes = block.codes(self.classes)
-        try:
-            X = self.preprocessor.transform(rows.numbered())
-        except ValueError as error:
-            block.refuse(str(error))
+        X = self.preprocessor.transform(rows.frame)
         fold = (self.n_folds * row_numbers(self.seed, FOLD, rows)).astype(np.intp)
         held = row_numbers(self.seed, DRAW, rows) < self.limit
         for file, row in self.kept:
             held &= ~((rows.files == file) & (rows.rows == row))
         fold[held] = -1
-        return FoldSums(
-            tuple(self._sums(X, codes, block.weights, np.flatnonzero(fold == k)) for k in range(self.n_folds)),
-            len(block),
-        )
-
-    def _sums(self, X: FloatArray, codes: IntArray, weights: FloatArray | None, rows: IntArray) -> ClassSums:
-        w = None if weights is None else weights[rows]
-        return ClassSums.of(X[rows], codes[rows], len(self.classes), w)
+        sums = []
+        for k in range(self.n_folds):
+            chosen = np.flatnonzero(fold == k)
+            weights = None if block.weights is None else block.weights[chosen]
+            sums.append(ClassSums.of(X[chosen], codes[chosen], len(self.classes), weights))
+        return FoldSums(tuple(sums), len(block))
 
 
 @dataclass(frozen=True, eq=False)

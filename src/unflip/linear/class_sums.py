@@ -9,11 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from unflip._validation import check_classes
 from unflip.core import ClassSums
-from unflip.sources import Block, find_classes, open_source, reduce_blocks
-from unflip.sources.classes import check_has_labels
-from unflip.sources.labels import as_labels
-from unflip.sources.open import ROWS
-from unflip.sources.reduce import Engine
+from unflip.tables.blocks import Block, Engine, reduce_blocks
+from unflip.tables.read import as_labels
+from unflip.tables.sources import ROWS, check_has_labels, find_classes, labeled_like, open_source
 
 
 def class_sums(
@@ -42,7 +40,7 @@ def class_sums(
     Parameters
     ----------
     source : arrays, path, iterable of blocks, Dask array or Dask dataframe
-        As in :func:`unflip.sources.open_source`: X with ``y``; a Parquet or CSV file, folder, list or pattern; an
+        As in :func:`unflip.tables.open_source`: X with ``y``; a Parquet or CSV file, folder, list or pattern; an
         iterable of (X, y) or (X, y, weights) blocks, or a function that returns one.
     y : array-like, default=None
         Noisy labels of X.
@@ -95,7 +93,7 @@ def class_sums(
         classes = find_classes(opened, threads=threads, engine=engine)
     check_has_labels(opened)
     known = check_classes(as_labels(classes))
-    sums: ClassSums = reduce_blocks(opened, SumsOf(known), threads=threads, engine=engine)
+    sums: ClassSums = reduce_blocks(labeled_like(opened, known), SumsOf(known), threads=threads, engine=engine)
     names = None if opened.feature_names is None else np.asarray(opened.feature_names)
     return replace(sums, classes=known, feature_names=names)
 

@@ -1,4 +1,4 @@
-"""Folders of images as arrays: one folder a class, or a folder of images without labels."""
+"""Folders of images as arrays: one folder per class, or a folder of images without labels."""
 
 import warnings
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 FORMATS = ("PNG", "JPEG")
-GREY = ("1", "L")
-COLOUR = ("LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
-IGNORED = ("Thumbs.db", "desktop.ini")  # what a desktop leaves behind; so are names that begin with a dot
+GRAY = ("1", "L")
+COLOR = ("LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
+IGNORED = ("Thumbs.db", "desktop.ini")  # left behind by desktops, as are names that begin with a dot
 ORIENTATION, TURNED = 0x0112, (5, 6, 7, 8)  # the tag of a photograph, and its values that exchange width and height
 
 
@@ -22,23 +22,28 @@ def read_images(
 ) -> tuple[NDArray[np.float32], NDArray[Any] | None, NDArray[Any]]:
     """Return images (n, channels, height, width) in [0, 1], the names of their folders, and their file names.
 
-    Images that stand directly in the folder, without class folders, have no labels. There is one channel if all of them
-    are grey, else three.
+    Images directly in the folder, without class folders, have no labels. There is one channel if all of them are gray,
+    otherwise three.
 
     Parameters
     ----------
     folder : Path
     image_size : (height, width), default=None
-        Images are resized to it; None refuses images of different sizes.
+        Resize the images to this size. If None, images of different sizes are refused.
     """
     groups, loose = _class_folders(folder), _files(folder)
     if groups and loose:
-        raise ValueError(f"{loose[0]} stands beside the class folders; put it into one of them, or elsewhere")
+        raise ValueError(f"{loose[0]} lies next to the class folders; put it into one of them, or elsewhere")
     paths = [path for group in groups for path in _images_of_class(group)] if groups else _images(folder)
     if not paths:
         raise ValueError(f"{folder} is empty; it should hold a folder of PNG or JPEG images for each class")
     labels = np.array([path.parent.name for path in paths]) if groups else None
     return _pixels(paths, image_size), labels, np.array([path.relative_to(folder).as_posix() for path in paths])
+
+
+def has_images(folder: Path) -> bool:
+    """Return whether there is an image in the folder, or in the folders in it."""
+    return any(path.suffix.lower() in SUFFIXES and path.name[0] not in "._" for path in folder.rglob("*"))
 
 
 def _class_folders(folder: Path) -> list[Path]:
@@ -58,7 +63,7 @@ def _images(folder: Path) -> list[Path]:
     found = _files(folder)
     for path in found:
         if path.suffix.lower() not in SUFFIXES:
-            raise ValueError(f"{path} is no PNG or JPEG file by its name; move it out of the folder")
+            raise ValueError(f"{path} does not end in .png, .jpg or .jpeg; move it out of the folder")
     return found
 
 
@@ -77,7 +82,7 @@ def _pixels(paths: list[Path], image_size: tuple[int, int] | None) -> NDArray[np
                     f"{other[1]}x{other[0]}; resize them, or choose one size for all of them: --image-size, "
                     "or image_size= in Python"
                 )
-    channels = 1 if set(modes) <= set(GREY) else 3
+    channels = 1 if set(modes) <= set(GRAY) else 3
     try:
         x = np.empty((len(paths), channels, *size), np.float32)
     except MemoryError as error:
@@ -93,8 +98,8 @@ def _header(path: Path) -> tuple[tuple[int, int], str]:
     """Height and width as the image is shown, and its mode, without decoding it."""
     with _opened(path) as image:
         width, height = image.size
-        if image.mode not in (*GREY, *COLOUR):
-            raise ValueError(f"its mode is {image.mode}; save it with 8 bits a channel")
+        if image.mode not in (*GRAY, *COLOR):
+            raise ValueError(f"its mode is {image.mode}; save it with 8 bits per channel")
         turned = image.getexif().get(ORIENTATION) in TURNED
         return ((width, height) if turned else (height, width)), image.mode
 
@@ -104,7 +109,7 @@ def _decoded(path: Path, mode: str, size: tuple[int, int]) -> NDArray[np.float32
 
     with _opened(path) as image:
         shown = ImageOps.exif_transpose(image)
-        if shown.mode in ("P", "LA"):  # a palette may hold transparency, which RGB cannot take at once
+        if shown.mode in ("P", "LA"):  # a palette may have transparency, which RGB lacks
             shown = shown.convert("RGBA")
         shown = shown.convert(mode)
         if shown.size != (size[1], size[0]):
@@ -115,15 +120,15 @@ def _decoded(path: Path, mode: str, size: tuple[int, int]) -> NDArray[np.float32
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open an image; whatever goes wrong with it becomes a ValueError with its name."""
+    """Open an image; any error becomes a ValueError with its name."""
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("reading images needs Pillow: pip install unflip[data]") from error
+        raise ModuleNotFoundError("reading images needs Pillow: pip install 'unflip[data]'") from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=FORMATS) as image:
                 yield image
-    except Exception as error:  # damage makes PIL raise whatever it meets
+    except Exception as error:  # damaged files make PIL raise almost anything
         raise ValueError(f"the image {path} cannot be read: {error}") from error

@@ -1,6 +1,10 @@
-"""A table as a matrix of numbers: standardised numbers, one-hot categories, and the names of what is of no use."""
+"""A table as a matrix of numbers: standardized numbers, one-hot categories, and the columns that are of no use."""
 
+import datetime
+import re
 import warnings
+from collections.abc import Callable, Collection
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
@@ -12,47 +16,60 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unflip._validation import FloatArray
 from unflip.models.folder import Savable
-from unflip.tables.columns import as_categories, as_numbers, kind
-from unflip.tables.frames import nearest
+from unflip.tables.read import DECIMAL_COMMA, _number, nearest
+
+FEWEST_COUNTED = 3  # from this many rows on, 1, 2, 3 is a numbering and "a", "b", "c" are names
+SHARE = 0.9  # of the values: a column with as many numbers or dates is meant as such
+FEW_CODES = 10  # different whole numbers; next to words they are codes, more of them are numbers with a mistake
+SAME, EMPTY, NUMBERED = "it has the same value in every row", "it has no values", "it numbers the rows"
+DATES = "it holds dates; make numbers of them, such as the year or an age"
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0+")
+DATE = re.compile(r"\d{4}-\d\d?-\d\d?([T ]\d\d:\d\d.*)?|\d\d?([./])\d\d?\2\d{4}")
+# As people write numbers: 1,234.50 and 1.234,50 and 1 234,50 and 12 %
+GAPS = re.compile(r"(?<=\d)[\s'’](?=\d{3}(?!\d))")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+THOUSAND_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3}){2,}")
 
 
 class Preprocessor(Savable, TransformerMixin, BaseEstimator):
-    """Make a matrix of a data frame: numbers are standardised, categories one-hot encoded.
+    """Turn a data frame into a matrix: numbers are standardized, categories one-hot encoded.
 
-    By scikit-learn's own :class:`~sklearn.impute.SimpleImputer`, :class:`~sklearn.preprocessing.StandardScaler` and
-    :class:`~sklearn.preprocessing.OneHotEncoder`::
+    It combines scikit-learn's :class:`~sklearn.impute.SimpleImputer`, :class:`~sklearn.preprocessing.StandardScaler`
+    and :class:`~sklearn.preprocessing.OneHotEncoder`::
 
-        number      (x - mean) / deviation, where x is missing the median
-        category    1 in the column of its value, else 0; a missing one is a value of its own
+        number      (x - mean) / deviation, with the median for a missing x
+        category    1 in the column of its value, 0 elsewhere; a missing one is a value of its own
 
-    Columns are known by name: their order does not matter, further ones are ignored.
+    Columns are found by name: their order does not matter, and further ones are ignored.
 
     Parameters
     ----------
     max_categories : int, default=50
-        Of each column so many categories are kept, the most frequent ones. The others, and those that were never seen,
-        are zero in all columns.
+        Maximum number of categories per column; the most frequent ones are kept. The others, and those that were never
+        seen, are zero in all columns.
     standardize : bool, default=True
-        False leaves numbers in their own scale, mean 0 and deviation 1 above: for a learner that chooses the scale.
+        If False, numbers keep their scale, with mean 0 and deviation 1 above: for a learner that chooses the scale.
 
     Attributes
     ----------
     numbers_ : list of str
-        The columns taken as numbers; for an array, which has no names, their positions.
+        The columns of numbers; for an array, which has no names, their positions.
     categories_ : dict of str to list
-        The categories of each column taken as such; None is the missing one.
+        The categories of each column of categories; None is the missing one.
     unused_ : dict of str to str
-        Why a column is left out: dates, free text, names of the rows, or the same value everywhere. Of numbers that
-        cannot be read because of a mistake there is a warning, too.
+        Why a column is left out: dates, free text, names of the rows, or the same value everywhere. For numbers that
+        cannot be read because of a mistake there is also a warning.
     median_, mean_, scale_ : ndarray of shape (n_numbers,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        If the table is a data frame.
+        Only for a data frame.
 
     Notes
     -----
-    An array of shape (n_samples, n_features) is a table of numbers. Whole numbers are numbers, however few of them
-    there are: give a column of codes as strings or as pandas categories.
+    An array of shape (n_samples, n_features) is a table of numbers. Whole numbers are numbers, however few different
+    ones there are: give a column of codes as strings or as pandas categories.
 
     Examples
     --------
@@ -90,7 +107,11 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         self.median_, self.mean_, self.scale_ = np.zeros((3, 0))
         if self.numbers_:
             imputer = SimpleImputer(strategy="median").fit(numbers)
-            self.median_, self.mean_, self.scale_ = imputer.statistics_, *self._scale(imputer.transform(numbers))
+            self.median_ = imputer.statistics_
+            self.mean_, self.scale_ = np.zeros_like(self.median_), np.ones_like(self.median_)
+            if self.standardize:
+                scaler = StandardScaler().fit(imputer.transform(numbers))
+                self.mean_, self.scale_ = scaler.mean_, scaler.scale_
         self._make_transformers()
         return self
 
@@ -100,7 +121,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_samples, n_features)
-            With the columns of ``fit``, in any order; an array as wide as that of ``fit``.
+            With the columns of ``fit``, in any order; an array must be as wide as that of ``fit``.
         """
         check_is_fitted(self)
         self._check_columns(X)
@@ -109,8 +130,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             parts.append(self._scaler.transform(self._imputer.transform(self._numbers(X))))
         if self.categories_:
             frame = _named(X)
-            values = np.column_stack([as_categories(frame[name], name) for name in self.categories_])
-            parts.append(self._encoder.transform(values))
+            values = [as_categories(frame[name], name, known) for name, known in self.categories_.items()]
+            parts.append(self._encoder.transform(np.column_stack(values)))
         return np.hstack(parts)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
@@ -123,12 +144,6 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             for value in values
         ]
         return np.array([*numbers, *found], dtype=object)
-
-    def _scale(self, numbers: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if not self.standardize:
-            return np.zeros(numbers.shape[1]), np.ones(numbers.shape[1])
-        scaler = StandardScaler().fit(numbers)
-        return scaler.mean_, scaler.scale_
 
     def _choose_columns(self, frame: Any) -> None:
         self.feature_names_in_ = np.array(frame.columns, dtype=object)
@@ -157,17 +172,13 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         low, high = np.where(missing, np.inf, X).min(axis=0), np.where(missing, -np.inf, X).max(axis=0)
         self.numbers_ = np.flatnonzero(low < high).tolist()
         self.categories_ = {}
-        self.unused_ = {
-            f"x{position}": "it has the same value in every row"
-            if low[position] == high[position]
-            else "it has no values"
-            for position in np.flatnonzero(~(low < high)).tolist()
-        }
+        unused = np.flatnonzero(~(low < high)).tolist()
+        self.unused_ = {f"x{place}": SAME if low[place] == high[place] else EMPTY for place in unused}
 
     def _check_columns(self, X: Any) -> None:
         if _is_frame(X) != hasattr(self, "feature_names_in_"):
-            kinds = ("a data frame", "an array") if hasattr(self, "feature_names_in_") else ("an array", "a data frame")
-            raise ValueError(f"this was fitted to {kinds[0]} and got {kinds[1]}; give the same kind of table")
+            kinds = ("an array", "a data frame") if _is_frame(X) else ("a data frame", "an array")
+            raise ValueError(f"this was fitted to {kinds[0]} but got {kinds[1]}; give the same kind of table")
         if not _is_frame(X):
             return
         there = list(_named(X).columns)
@@ -176,7 +187,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             near = nearest(missing[0], there)
             raise ValueError(
                 f"the table has no column {', '.join(map(repr, missing[:10]))}, which the model needs"
-                + (f"; is {near!r} meant?" if near else ".")
+                + (f"; did you mean {near!r}?" if near else ".")
                 + f" It has {', '.join(map(repr, there[:20]))}"
             )
 
@@ -189,7 +200,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         return checked[:, self.numbers_]
 
     def _make_transformers(self) -> None:
-        """Make the transformers of the numbers alone, so that a loaded one computes what a fitted one does."""
+        """Make the transformers from the fitted numbers only, so that a loaded one computes what a fitted one does."""
         if self.numbers_:
             self._imputer = SimpleImputer(strategy="median").fit(self.median_[np.newaxis])  # of one row: itself
             self._scaler = StandardScaler().fit(self.mean_[np.newaxis])
@@ -211,7 +222,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         columns = list(self.feature_names_in_) if named else list(range(width))
         used = [*self.numbers_, *self.categories_]
         if len(columns) != width or len(set(used)) != len(used) or not used or not set(used) <= set(columns):
-            raise ValueError(f"the columns that are used, {used[:10]}, are not among the {width} of the table")
+            raise ValueError(f"the columns that are used, {used[:10]}, are not among the {width} columns of the table")
         for name in ("median_", "mean_", "scale_"):
             values = getattr(self, name)
             if values.shape != (len(self.numbers_),) or values.dtype != np.float64 or not np.isfinite(values).all():
@@ -221,9 +232,9 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         for name, values in self.categories_.items():
             known = values[:-1] if values[-1:] == [None] else values
             if not values or len(set(values)) != len(values) or not all(isinstance(item, str) for item in known):
-                raise ValueError(f"the categories of {name!r} must be different strings, and None at the end at most")
+                raise ValueError(f"the categories of {name!r} must be different strings, with None only at the end")
         if not all(isinstance(item, str) for pair in self.unused_.items() for item in pair):
-            raise ValueError("unused_ must name the reason of each column")
+            raise ValueError("unused_ must give the reason for each column")
         self._make_transformers()
 
 
@@ -232,12 +243,12 @@ def _is_frame(X: Any) -> bool:
 
 
 def _named(frame: Any) -> Any:
-    """The data frame with names of type str, each of them once."""
+    """The data frame with column names of type str, each of them once."""
     if not all(isinstance(name, str) for name in frame.columns):
         frame = frame.rename(columns=str)
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
-        raise ValueError(f"the table has the column {twice!r} more than once; rename or drop one of them")
+        raise ValueError(f"the table has more than one column {twice!r}; rename or drop one of them")
     return frame
 
 
@@ -249,3 +260,197 @@ def _most_frequent(values: NDArray[Any], largest: int) -> list[str | None]:
     kept = ranked[:largest]
     missing: list[str | None] = [None] if any(lost for _, _, lost in kept) else []
     return [*sorted(value for _, value, lost in kept if not lost), *missing]
+
+
+def kind(column: Any, max_categories: int) -> tuple[str, str]:
+    """Return "number" or "category" and an empty reason; or "unused" and the reason why.
+
+    Strings, booleans, pandas categories and mixtures of them are categories; numbers are numbers. Strings that were
+    meant as numbers, except for a few of them or for the way they are written, are a "mistake": of no use until
+    somebody corrects it, as the reason says. Strings with more than ``max_categories`` distinct values, most of which
+    occur once or twice, are names or free text.
+    """
+    import pandas as pd
+
+    present = column.dropna()
+    if len(present) == 0:
+        return "unused", EMPTY
+    holds = _content(column.dtype, present)
+    if holds == "number":
+        numbers = pd.to_numeric(present)
+        if (numbers == numbers.iloc[0]).all():
+            return "unused", SAME
+        whole = pd.api.types.is_integer_dtype(numbers.dtype) and len(numbers) == len(column)
+        if whole and len(column) >= FEWEST_COUNTED and (np.diff(numbers.to_numpy()) == 1).all():
+            return "unused", NUMBERED
+        return "number", ""
+    if holds != "category":
+        return "unused", holds
+    distinct = len(pd.unique(present))
+    if distinct == 1 and len(present) == len(column):
+        return "unused", SAME
+    is_text = not (pd.api.types.is_bool_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype))
+    if is_text and are_dates(present):
+        return "unused", DATES
+    if is_text and (mistake := number_mistake(present)):
+        return "mistake", mistake
+    all_differ = distinct == len(present) >= FEWEST_COUNTED
+    if not all_differ and (distinct <= max_categories or 2 * distinct <= len(present)):
+        return "category", ""
+    if is_text and are_numbers(present):
+        return "mistake", "its numbers are text; store them as numbers"
+    if all_differ:
+        return "unused", "every value is different: names or free text"
+    return "unused", f"it has {distinct} different values in {len(present)} rows: names or free text"
+
+
+def as_numbers(column: Any, name: str) -> FloatArray:
+    """Return a column as float64, with NaN for missing values, or name the first value that is not a number."""
+    import pandas as pd
+
+    types, rows = pd.api.types, column.index  # the numbers of the rows in their table
+    if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
+        raise ValueError(
+            f"column {name!r} must hold numbers, but it holds dates ({column.dtype}); give what training had"
+        )
+    if not (types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype)):
+        numbers = pd.Series([_number(value) for value in column], dtype=np.float64)
+        wrong = np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
+        if len(wrong):
+            # a word says more than numbers in another form, which a word may have kept from being read
+            words = [row for row in wrong if plain_number(str(column.iloc[row])) is None]
+            row = words[0] if words else wrong[0]
+            value = column.iloc[row]
+            raise ValueError(
+                f"column {name!r} must hold numbers, but row {rows[row]} has {value!r} "
+                f"({len(words or wrong)} such values); "
+                + ("write numbers" if words else f"write {plain_number(str(value))}")
+                + ", or leave the cell empty if one is missing"
+            )
+        column = numbers
+    values: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if np.isinf(values).any():
+        row = rows[np.isinf(values).argmax()]
+        raise ValueError(f"column {name!r} is infinite in row {row}; leave such cells empty")
+    return values
+
+
+def as_categories(column: Any, name: str, known: Collection[str | None] = ()) -> NDArray[Any]:
+    """Return a column as strings, an object array with NaN for missing values.
+
+    1, 1.0 and "1" are one category: in a file a column of codes is read as integers, with one cell empty as floats, and
+    with one letter in it as text. A value that is not among the ``known`` categories is written as one that is: "1" or
+    "1.0" for 1, "True" for "true".
+    """
+    import pandas as pd
+
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError as error:
+        raise ValueError(f"column {name!r} must hold categories, but holds lists or other objects: {error}") from error
+    texts = np.array([*(_text(value, known) for value in values), np.nan], dtype=object)
+    chosen: NDArray[Any] = texts[codes]  # code -1, the last, is missing
+    return chosen
+
+
+def _content(dtype: Any, present: Any) -> str:
+    """What the values are: "number", "category", or the reason why they are of no use."""
+    import pandas as pd
+
+    types = pd.api.types
+    if types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        return DATES
+    if types.is_bool_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if types.is_complex_dtype(dtype):
+        return "it holds complex numbers"
+    if types.is_numeric_dtype(dtype):
+        return "number"
+    found = set(map(type, present))
+    if all(issubclass(kind, Number) and not issubclass(kind, bool | np.bool_ | complex) for kind in found):
+        return "number"
+    if all(issubclass(kind, str | Number | np.bool_) for kind in found):
+        return "category"
+    if all(issubclass(kind, datetime.date | datetime.time | datetime.timedelta) for kind in found):
+        return DATES
+    other = next(kind.__name__ for kind in found if not issubclass(kind, str | Number))
+    return f"it holds {other} objects, which are neither numbers nor categories; give each number a column of its own"
+
+
+def _text(value: Any, known: Collection[str | None]) -> str:
+    text = str(value)
+    # 1.0, not 01: zeros in front belong to a code
+    whole = text.split(".")[0] if WHOLE.fullmatch(text) else text
+    usual = whole if isinstance(value, float | np.floating) else text
+    others = (text, whole, text.strip().capitalize() if text.strip().lower() in ("true", "false") else text)
+    return usual if usual in known else next((other for other in others if other in known), usual)
+
+
+def plain_number(text: str) -> str | None:
+    """Return a number as a computer reads it, 1234.50 for "1,234.50" and "1.234,50"; None for anything else."""
+    number = GAPS.sub("", text.strip().removesuffix("%").rstrip())
+    if NUMBER.fullmatch(number):
+        return number
+    if THOUSANDS.fullmatch(number):
+        return number.replace(",", "")
+    if DECIMAL_COMMA.fullmatch(number):
+        return number.replace(".", "").replace(",", ".")
+    return number.replace(".", "") if THOUSAND_POINTS.fullmatch(number) else None
+
+
+def are_numbers(present: Any) -> bool:
+    """Return whether all values, none of them missing, are numbers as text."""
+    return all(NUMBER.fullmatch(str(value).strip()) for value in present.unique())
+
+
+def are_dates(present: Any) -> bool:
+    """Return whether at least 90 % of the values are dates, such as 2020-12-31, 31.12.2020 and 12/31/2020."""
+    _, counts, is_date = _counted(present, lambda text: DATE.fullmatch(text) is not None)
+    return bool(counts[is_date].sum() >= SHARE * len(present))
+
+
+def number_mistake(present: Any) -> str:
+    """Return what keeps a column of text, without missing values, from being numbers; "" if it is not meant as numbers.
+
+    It is meant as numbers if at least 90 % of its values are numbers; not if all are, since that is text on purpose,
+    nor if they are a few whole numbers again and again next to words, since these are codes.
+    """
+    values, counts, is_plain = _counted(present, lambda text: NUMBER.fullmatch(text) is not None)
+    if is_plain.all():
+        return ""
+    is_number = is_plain.copy()
+    is_number[~is_plain] = [plain_number(text) is not None for text in values[~is_plain]]
+    n, n_numbers = len(present), int(counts[is_number].sum())
+    if n_numbers < SHARE * n:
+        return ""
+    few = is_number.sum() <= min(FEW_CODES, n_numbers / 2)
+    if few and n_numbers < n and all(text.isdecimal() for text in values[is_number]):
+        return ""
+    if n_numbers < n:
+        row, value = _first(present, set(values[~is_number]))
+        said = f"{n_numbers} of {n} values are numbers, but"
+        if n - n_numbers == 1:
+            return f"{said} row {row} has {value!r}: correct it, or empty the cell for a missing number"
+        return f"{said} {n - n_numbers} are not, such as {value!r} in row {row}: correct them, or empty their cells"
+    written = values[~is_plain]
+    # 1,234 may be a thousand or a fraction: one that is not ambiguous is the better example
+    sure = [text for text in written if not re.fullmatch(r"[+-]?\d+,\d{3}", text)]
+    row, value = _first(present, set(sure or written))
+    return f"its numbers are not written as numbers: write {plain_number(value)} for {value!r} (row {row})"
+
+
+def _counted(present: Any, test: Callable[[str], bool]) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.bool_]]:
+    """The distinct texts, how often each occurs, and what the test says about it."""
+    counted = present.map(_stripped).value_counts(sort=False)
+    texts = counted.index.to_numpy(dtype=object)
+    return texts, counted.to_numpy(dtype=np.intp), np.array([test(text) for text in texts], dtype=bool)
+
+
+def _first(present: Any, texts: set[str]) -> tuple[Any, str]:
+    rows = present.map(_stripped).isin(texts).to_numpy()
+    place = int(rows.argmax())
+    return present.index[place], str(present.iloc[place])
+
+
+def _stripped(value: Any) -> str:
+    return str(value).strip()

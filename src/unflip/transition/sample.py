@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from unflip._validation import FloatArray
-from unflip.sources import Block, open_source, reduce_blocks
-from unflip.sources.labels import check_same_kind
-from unflip.sources.open import ROWS
-from unflip.sources.reduce import Engine
+from unflip.tables.blocks import Block, Engine, reduce_blocks
+from unflip.tables.read import check_same_kind
+from unflip.tables.sources import ROWS, labeled_like, open_source
 
-# A word of our own before the seed: [0, 0, 0] is the stream of default_rng(0), of which somebody may have made the
-# data; keys and labels would be one.
+# A word of our own before the seed: [0, 0, 0] is the stream of default_rng(0), which may have made the data; keys and
+# labels would then be the same numbers.
 STREAMS = int.from_bytes(b"unflip")
 
 
@@ -29,7 +28,7 @@ class Sample:
     y : ndarray of shape (n_drawn,) or None
     weights : ndarray of shape (n_drawn,) or None
     n_rows : int
-        Of the source.
+        Number of rows in the source.
     feature_names : tuple of str or None
     """
 
@@ -59,19 +58,20 @@ def sample_rows(
 
         key_i ~ U(0, 1),    sample = {i : key_i among the size smallest}
 
-    It is the form of the reservoir that merges: the smallest keys of two halves hold the smallest of the whole, so
-    threads and Dask workers draw the same sample as a single pass. Each block has its own stream of keys, seeded by
+    This is the form of reservoir sampling that merges: the smallest keys of two halves hold the smallest of the whole,
+    so threads and Dask workers draw the same sample as a single pass. Each block has its own stream of keys, seeded by
     ``random_state`` and the block's number.
 
     Parameters
     ----------
     source, y, label, weights, columns, rows
-        As in :func:`unflip.sources.open_source`. The weights are drawn along; they do not change the odds of a row.
+        As in :func:`unflip.tables.open_source`. The weights are drawn with their rows; they do not change the odds of
+        a row.
     size : int, default=100_000
-        Of the sample; all rows, in random order, if there are fewer.
+        Number of rows to draw. If there are fewer rows, all are returned, in random order.
     random_state : int, default=0
     threads, engine
-        As in :func:`unflip.sources.reduce_blocks`.
+        As in :func:`unflip.tables.reduce_blocks`.
 
     Returns
     -------
@@ -90,11 +90,11 @@ def sample_rows(
     sym 0.4    0.216  0.111  0.081  0.050
     ========== ===== ====== ====== ======
 
-    that is, it falls a little faster than 1/sqrt(rows) and had not levelled off at 50,000. Take as many rows as memory
+    that is, it falls a little faster than 1/sqrt(rows) and had not leveled off at 50,000. Take as many rows as memory
     and time allow; 50,000 took VolMin 4 seconds on one core.
 
-    Memory is that of the sample where the source knows its number of rows (arrays, Parquet, Dask arrays), else up to
-    some times as much.
+    Memory is that of the sample if the source knows its number of rows (arrays, Parquet, Dask arrays), else a few times
+    as much.
 
     Examples
     --------
@@ -113,8 +113,9 @@ def sample_rows(
         raise ValueError(f"size must be a whole number of rows, at least 1; got {size!r}")
     if not isinstance(random_state, int | np.integer) or random_state < 0:
         raise ValueError(f"random_state must be a whole number >= 0, the seed of every block; got {random_state!r}")
-    opened = open_source(source, y, label=label, weights=weights, columns=columns, rows=rows)
     how: dict[str, Any] = {"threads": threads, "engine": engine}
+    opened = open_source(source, y, label=label, weights=weights, columns=columns, rows=rows)
+    opened = labeled_like(opened, **how)
     draw = Draw(int(size), int(random_state), key_limit(int(size), opened.n_rows))
     drawn: Smallest = reduce_blocks(opened, draw, **how)
     if drawn.n_kept < min(size, drawn.n_rows):  # about once in 10^9 draws: the limit was too low
@@ -125,7 +126,7 @@ def sample_rows(
 
 @dataclass(frozen=True)
 class Draw:
-    """The function of a block: its rows with keys below the limit, at most ``size``."""
+    """Return the rows of a block with keys below the limit, at most ``size``."""
 
     size: int
     seed: int
@@ -143,7 +144,7 @@ class Draw:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Rows with their keys, and the block they are of, for errors."""
+    """Rows with their keys, and the block they come from, for errors."""
 
     keys: FloatArray
     X: Any
@@ -162,15 +163,15 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Smallest:
-    """The rows with the smallest keys so far, and at most as many more: they are sorted out now and then.
+    """The rows with the smallest keys so far, and at most as many others, which are sorted out now and then.
 
     Attributes
     ----------
     pieces : tuple of Piece
     size : int
-        How many are wanted.
+        How many rows are wanted.
     n_rows : int
-        How many were looked at.
+        How many rows were read.
     limit : float
         No key of the sample is as large.
     """
@@ -198,7 +199,7 @@ class Smallest:
         return Smallest(pieces, self.size, self.n_rows, limit)
 
     def sorted_rows(self) -> tuple[Any, NDArray[Any] | None, FloatArray | None]:
-        """The sample in the order of its keys, which is random."""
+        """Return the sample in the order of its keys, which is random."""
         keys = np.concatenate([piece.keys for piece in self.pieces])
         order = np.argsort(keys, kind="stable")[: self.size]
         first = self.pieces[0]
@@ -217,5 +218,5 @@ def _joined(arrays: list[Any]) -> Any:
 
 
 def key_limit(size: int, n_rows: int | None) -> float:
-    """A key below which at least ``size`` of n_rows keys fall, but for six standard deviations of their number."""
+    """Return a key below which at least ``size`` of n_rows keys fall, within six standard deviations."""
     return 1.0 if not n_rows else min(1.0, (size + 6 * np.sqrt(size) + 36) / n_rows)

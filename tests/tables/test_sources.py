@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from unflip.sources import Block, BlockError, find_classes, open_source
+from unflip.tables import Block, BlockError, find_classes, open_source
 
 X = np.arange(24.0).reshape(12, 2)
 Y = np.array(list("abcabcabcabc"))
@@ -139,15 +139,21 @@ def test_an_open_source_is_itself():
         ([(X, Y[:5])], "block 0, rows 0 to 11: X has 12 rows but there are 5 labels"),
         ([(X, Y), (X, Y, W[:3])], "block 1, rows 12 to 23: X has 12 rows but there are 3 weights"),
         ([(X, Y), (X[:, :1], Y)], "block 1, rows 12 to 23: X has 1 columns, but the first block has 2"),
-        ([(X, Y, -W)], "block 0, rows 0 to 11: row 1 has the weight -1.0; a weight is a number >= 0"),
-        ([(X, Y, W + np.nan)], "row 0 has the weight nan"),
-        ([(X, Y), (X, ["a"] * 11 + [None])], "block 1, rows 12 to 23: row 23 has no label"),
-        ([(X, Y), (X, [0.0] * 11 + [np.nan])], "block 1, rows 12 to 23: row 23 has no label"),
-        ([(X, [""] + ["a"] * 11)], "row 0 has no label"),
-        ([(X, [0.5] * 12)], "row 0 has the label 0.5: it looks like a number to predict"),
+        (
+            [(X, Y, -W)],
+            "block 0, rows 0 to 11: the weight is -1.0 in row 1 .11 such rows.; a weight must be a number >= 0",
+        ),
+        ([(X, Y, W + np.nan)], "the weight is nan in row 0"),
+        ([(X, Y), (X, ["a"] * 11 + [None])], "block 1, rows 12 to 23: the label is missing in row 23"),
+        ([(X, Y), (X, [0.0] * 11 + [np.nan])], "block 1, rows 12 to 23: the label is missing in row 23"),
+        ([(X, [""] + ["a"] * 11)], "the label is missing in row 0"),
+        ([(X, [0.5] * 12)], "the label is 0.5 in row 0: it looks like a number to predict"),
         ([(X, [1, "a"] * 6, None)], None),  # NumPy makes strings of a list of both
-        ([(X, np.array([1, "a"] * 6, dtype=object))], "labels must be of one kind, all numbers or all strings"),
-        ([(X, Y.reshape(6, 2))], "one label for each row is needed; got shape"),
+        (
+            [(X, np.array([1, "a"] * 6, dtype=object))],
+            "the label must be of one kind, all numbers or all strings; it holds int, str",
+        ),
+        ([(X, Y.reshape(6, 2))], "the label has shape .6, 2.; one label per row is needed"),
         ([(X.ravel(), Y)], "X must be a matrix of shape"),
         ([(X + 1j, Y)], "X must hold real numbers"),
         ([(X.astype(str).astype(object) + "x", Y)], "X must hold numbers"),
@@ -178,8 +184,8 @@ def test_columns_of_data_frames_must_agree():
         ((X, None), (X, Y), "there are labels, but none in the first block"),
         ((X, Y, W), (X, Y), "there are no weights, but some in the first block"),
         ((X, Y), (X, Y, W), "there are weights, but none in the first block"),
-        ((X, Y), (sparse.csr_array(X), Y), "X is sparse, but that of the first block dense; make all of one form"),
-        ((sparse.csr_array(X), Y), (X, Y), "X is dense, but that of the first block sparse"),
+        ((X, Y), (sparse.csr_array(X), Y), "X is sparse, but the first block is dense; make all of them one kind"),
+        ((sparse.csr_array(X), Y), (X, Y), "X is dense, but the first block is sparse"),
     ],
 )
 def test_blocks_must_be_like_the_first(first, second, message):
@@ -215,13 +221,15 @@ def test_names_that_are_not_strings_are_no_names(columns):
 
 def test_blank_labels_are_missing():
     for kind in (str, object):
-        with pytest.raises(BlockError, match="block 0, rows 0 to 11: row 4 has no label"):
+        with pytest.raises(BlockError, match="block 0, rows 0 to 11: the label is missing in row 4"):
             list(open_source(X, np.array(["a"] * 4 + ["  "] + ["b"] * 7, dtype=kind)).blocks())
 
 
 def test_labels_of_a_strange_kind_are_named():
     for label, said in ((b"a", "bytes"), (frozenset(), "frozenset")):
-        with pytest.raises(BlockError, match=f"labels are strings, whole numbers or booleans; got {said}"):
+        with pytest.raises(
+            BlockError, match=f"the label holds {said}; labels must be strings, whole numbers or booleans"
+        ):
             list(open_source(X, np.array([label] * 12, dtype=object)).blocks())
 
 
@@ -232,9 +240,11 @@ class TestChecks:
     def test_codes(self):
         block = self.block(X, Y)
         assert block.codes(np.array(["a", "b", "c"])).tolist() == [0, 1, 2] * 4
-        with pytest.raises(BlockError, match="block 4, rows 100 to 111: row 102 has the label 'c', which is none of"):
+        with pytest.raises(
+            BlockError, match="block 4, rows 100 to 111: row 102 has the label 'c', which is not one of"
+        ):
             block.codes(np.array(["a", "b", "d"]))
-        with pytest.raises(BlockError, match="the labels are <U1.*but the classes int64"):
+        with pytest.raises(BlockError, match="the labels are <U1.*but the classes are int64"):
             block.codes(np.arange(3))
 
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -260,10 +270,10 @@ class TestChecks:
         (lambda: open_source([(X, Y)], columns=[0]), "columns cannot be given with an iterable"),
         (lambda: open_source(3), "a source is X with y, a path"),
         (lambda: open_source(X, "y.csv"), "y must be labels or an .npy file"),
-        (lambda: open_source(frame(), label="lable"), "no column 'lable'; is 'label' meant"),
+        (lambda: open_source(frame(), label="lable"), "no column 'lable'; did you mean 'label'"),
         (lambda: open_source(frame(), Y, columns=["z"]), "no column 'z'"),
         (lambda: open_source(frame(), Y, label="label"), "give y or label, not both"),
-        (lambda: open_source(frame(), label="label", columns=["p", "label"]), "columns must not hold the label"),
+        (lambda: open_source(frame(), label="label", columns=["p", "label"]), "columns must not contain the label"),
         (lambda: open_source(frame(), label="label", weights="label"), "label and weights are both 'label'"),
     ],
 )

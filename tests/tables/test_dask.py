@@ -21,7 +21,7 @@ from distributed import Client, LocalCluster
 
 from unflip.core import ClassSums
 from unflip.linear import class_sums
-from unflip.sources import BlockError, find_classes, open_source, reduce_blocks
+from unflip.tables import BlockError, find_classes, open_source, reduce_blocks
 from unflip.transition import sample_rows
 
 # Of Dask's own processes and sockets, at their end.
@@ -34,7 +34,7 @@ CLASSES = ["cat", "dog", "owl"]
 @pytest.fixture(scope="module")
 def cluster():
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -206,13 +206,13 @@ class TestErrors:
     def test_partitions_that_do_not_agree(self, table):
         frame = dd.from_pandas(table, npartitions=7)
         labels = dd.from_pandas(table["label"], npartitions=5)
-        with pytest.raises(ValueError, match="X has 7 partitions but y has 5: they must be cut alike"):
+        with pytest.raises(ValueError, match="X has 7 partitions but y has 5: they must be cut the same way"):
             class_sums(frame[["a", "b"]], labels)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"label": "lable"}, "no column 'lable'; is 'label' meant"),
+            ({"label": "lable"}, "no column 'lable'; did you mean 'label'"),
             ({}, "1 columns that are not numbers: 'label'"),
             ({"label": "label", "y": [1]}, "give y or label, not both"),
             ({"label": "label", "columns": ["a", "label"]}, "columns must not hold the label or the weights"),
@@ -239,7 +239,7 @@ class TestErrors:
         assert_same(class_sums(X, y[everything]), expected(table))
         with pytest.raises(BlockError, match="^partition [0-9], rows .*: X has 100 rows but there are .* labels"):
             class_sums(X, y[y == "cat"], classes=CLASSES)
-        with pytest.raises(ValueError, match="X has 9 partitions but y has 5: they must be cut alike"):
+        with pytest.raises(ValueError, match="X has 9 partitions but y has 5: they must be cut the same way"):
             class_sums(X, y.rechunk(200)[da.ones(N, chunks=200, dtype=bool)])
 
     def test_lengths(self, table):

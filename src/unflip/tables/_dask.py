@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from dask import compute, delayed
 
-from unflip.sources.arrays import ArrayPart
-from unflip.sources.block import Block
-from unflip.sources.columns import check_columns, check_roles, string_names
-from unflip.sources.reduce import FAN_IN, add_values, fold_part
-from unflip.sources.source import Source
+from unflip.tables.blocks import FAN_IN, Block, Source, add_values, fold_part
+from unflip.tables.read import choose_features
+from unflip.tables.sources import ArrayPart, check_columns, string_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +75,8 @@ class DaskSource(Source):
         for said, values in (("y", y), ("weights", weights)):
             if values and len(values) != n:
                 raise ValueError(
-                    f"X has {n} partitions but {said} has {len(values)}: they must be cut alike; repartition one, "
-                    "or call compute_chunk_sizes() on both"
+                    f"X has {n} partitions but {said} has {len(values)}: they must be cut the same "
+                    "way; repartition one, or call compute_chunk_sizes() on both"
                 )
         lengths = _lengths(self.y if self.X is None else self.X)
         starts = [None] * n if lengths is None else [0, *np.cumsum(lengths).tolist()]
@@ -115,11 +113,11 @@ def dask_source(
 
 
 def reduce_by_dask(source: Source, function: Callable[[Block], Any]) -> Any:
-    """Return the sum over all blocks: one task a part, a tree of fan-in 8, and one value to the client.
+    """Return the sum over all blocks: one task per part, a tree of fan-in 8, and one value to the client.
 
-    Tasks are pure functions of their part, so the scheduler may run them again where a worker was lost.
+    Tasks are pure functions of their part, so the scheduler may run them again if a worker was lost.
     """
-    shared = delayed(function, traverse=False)  # once to each worker, not once a task
+    shared = delayed(function, traverse=False)  # once to each worker, not once per task
     if isinstance(source, DaskSource):
         parts = [(p.X, p.y, p.weights, p) for p in source.parts()]
         values = [
@@ -143,7 +141,7 @@ def _without_data(part: DaskPart) -> DaskPart:
 def _of_frame(X: Any, y: Any, label: str | None, weights: Any, columns: Sequence[Any] | None, rows: int) -> DaskSource:
     names = list(X.columns)
     weight_column = weights if isinstance(weights, str) else None
-    check_roles(names, label, weight_column, columns, "the dataframe")
+    features = choose_features(names, label, weight_column, "the dataframe", columns)
     if y is not None and label is not None:
         raise ValueError("give y or label, not both")
     weights = None if weight_column is not None else weights
@@ -153,16 +151,16 @@ def _of_frame(X: Any, y: Any, label: str | None, weights: Any, columns: Sequence
                 f"{said} of a Dask dataframe must be a Dask series or array in the same partitions; got "
                 f"{type(values).__name__}. Or make it a column, and name that with {word}="
             )
-    taken = (label, weight_column)
-    features = tuple(name for name in names if name not in taken) if columns is None else tuple(columns)
     other = [name for name in features if getattr(X.dtypes[name], "kind", "O") not in "biuf"]
     if other:
         raise ValueError(
             f"the dataframe has {len(other)} columns that are not numbers: {', '.join(map(repr, other[:5]))}; name the "
             "features with columns=[...], or turn these into numbers first"
         )
-    X = X[[*features, *(name for name in taken if name is not None)]]  # Dask reads only these of its files
-    return DaskSource(X, y, weights, rows, FrameColumns(features, label, weight_column))
+    X = X[
+        [*features, *(name for name in (label, weight_column) if name is not None)]
+    ]  # Dask reads only these of its files
+    return DaskSource(X, y, weights, rows, FrameColumns(tuple(features), label, weight_column))
 
 
 def _cut_alike(values: Any, X: Any, said: str) -> Any:

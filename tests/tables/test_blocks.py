@@ -5,8 +5,8 @@ import weakref
 import numpy as np
 import pytest
 
-from unflip.sources import BlockError, find_classes, open_source, reduce_blocks
-from unflip.sources.reduce import FAN_IN, TreeSum, add_values
+from unflip.tables import BlockError, find_classes, open_source, reduce_blocks
+from unflip.tables.blocks import FAN_IN, TreeSum, add_values
 
 
 class Word:
@@ -179,11 +179,11 @@ class TestFindClasses:
     )
     def test_kinds_must_agree(self, labels, message):
         data = [(np.zeros((1, 1)), y) for y in labels]
-        with pytest.raises(ValueError, match=f"the labels are {message}.*; make all of one kind"):
+        with pytest.raises(ValueError, match=f"the labels are {message}.*; make all of them one kind"):
             find_classes(open_source(data))
 
     def test_a_column_of_names_is_no_label(self, monkeypatch):
-        monkeypatch.setattr("unflip.sources.classes.MOST", 30)
+        monkeypatch.setattr("unflip.tables.sources.MOST", 30)
         with pytest.raises(ValueError, match="there are more than 30 different labels"):
             find_classes(open_source(np.zeros((60, 1)), np.arange(60), rows=20))
 
