@@ -19,8 +19,7 @@ from unflip.core.conditioning import well_conditioned
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
-from unflip.transition._crossfit_logistic import ALPHA, held_out_losses, row_keys
-from unflip.transition._forward_logistic import label_loss, prepare, take
+from unflip.transition._cross_fit import ALPHA, held_out_losses, prepare, row_keys
 from unflip.transition.volmin import FLOOR, _objective, _transition, _unpack
 
 
@@ -51,7 +50,7 @@ def loop_objective(theta, problem):
     loss = 0.0
     for j, rows in enumerate(problem.slices):
         for i in range(rows.start, rows.stop):
-            scores = [W[k] @ (X[i] - problem.centre) + b[k] for k in range(c)]
+            scores = [W[k] @ (X[i] - problem.center) + b[k] for k in range(c)]
             p = np.exp(scores) / np.sum(np.exp(scores))
             loss -= problem.weights[i] * np.log(sum(p[k] * T[k, j] for k in range(c)))
     loss += problem.volume * np.log(abs(np.linalg.det(T)))
@@ -147,9 +146,10 @@ class TestCrossFitting:
         W, b, V = _unpack(theta, problem)
         T = _transition(V)[0]
         kept = np.arange(17) % 3 > 0
-        part, rest = (label_loss(W, b, T, take(problem._replace(penalty=0.0), rows))[0] for rows in (kept, ~kept))
+        problem = problem._replace(penalty=0.0)
+        part, rest = (problem.take(rows).loss(W, b, T)[0] for rows in (kept, ~kept))
         share = problem.weights[kept].sum()
-        whole = label_loss(W, b, T, problem._replace(penalty=0.0))[0]
+        whole = problem.loss(W, b, T)[0]
         assert share * part + (1 - share) * rest == pytest.approx(whole)
 
 
@@ -233,14 +233,14 @@ class TestScaling:
     @pytest.mark.parametrize("scaling", ["each", "common"])
     def test_held_out_loss_is_that_of_logistic_regression(self, blobs, scaling):
         X, y = blobs
-        problem, mean, scale = prepare(X, y, None, 3, 0.0, 0.0, scaling)
+        problem, mean, scale = prepare(X, y, None, 3, 0.0, ALPHA * 2, scaling)
         Z, fold = (X - mean) / scale, row_keys(X) % 5
         scores = np.empty((len(y), 3))
         for k in range(5):
             model = LogisticRegression(C=1 / (ALPHA * 2), tol=1e-8).fit(Z[fold != k], y[fold != k])
             scores[fold == k] = model.decision_function(Z[fold == k])
         best = min(log_loss(y, softmax(t * scores, axis=1)) for t in np.exp(np.linspace(-1, 1, 401)))
-        assert held_out_losses(problem, X).mean() == pytest.approx(best, abs=1e-4)
+        assert held_out_losses(problem).mean() == pytest.approx(best, abs=1e-4)
 
     @pytest.mark.parametrize("noise", [symmetric(10, 0.2), pairflip(10, 0.4)], ids=["symmetric", "pair"])
     def test_auto_takes_pixels_as_they_are_and_not_what_has_odd_units(self, noise):
@@ -276,10 +276,9 @@ class TestScaling:
     def test_weights_are_repetition_for_the_choice(self, blobs):
         X, y = blobs
         w = np.arange(len(y)) % 3
-        a, _, _ = prepare(X, y, w.astype(float), 3, 0.0, 0.0, "common")
-        repeated = X.repeat(w, axis=0)
-        b, _, _ = prepare(repeated, y.repeat(w), None, 3, 0.0, 0.0, "common")
-        one, other = (problem.weights @ held_out_losses(problem, data) for problem, data in ((a, X), (b, repeated)))
+        a, _, _ = prepare(X, y, w.astype(float), 3, 0.0, ALPHA * 2, "common")
+        b, _, _ = prepare(X.repeat(w, axis=0), y.repeat(w), None, 3, 0.0, ALPHA * 2, "common")
+        one, other = (problem.weights @ held_out_losses(problem) for problem in (a, b))
         assert one == pytest.approx(other, rel=1e-6)
 
     def test_pixels_are_better_with_a_common_scale(self):
@@ -305,7 +304,7 @@ def test_float32_path_agrees_with_float64(blobs, monkeypatch):
     X, y = blobs
     X = X.astype(np.float32)
     exact = VolMin().fit(X, y)
-    monkeypatch.setattr("unflip.transition._forward_logistic.SMALL", 0)
+    monkeypatch.setattr("unflip.transition._cross_fit.SMALL", 0)
     rough = VolMin().fit(X, y)
     np.testing.assert_allclose(rough.transition_, exact.transition_, atol=0.02)
 

@@ -20,7 +20,7 @@ from unflip.core import clean_prior
 from unflip.core.one_vs_rest import BinaryRates, binary_rates, check_informative
 from unflip.linear._pruned_problem import Splits, clean_share, constant, fit_problem, positive_probability, stratified
 from unflip.linear._with_transition import TransitionClassifier
-from unflip.transition._crossfit_logistic import row_keys
+from unflip.transition._cross_fit import row_keys
 
 LARGEST_NEWTON = 500  # features; a Newton step solves a system of so many
 
