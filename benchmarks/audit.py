@@ -65,7 +65,7 @@ class Task:
 
     @cached_property
     def volmin(self) -> tuple[np.ndarray, float]:
-        return self.out_of_fold(VolMin(scaling="auto"))
+        return self.out_of_fold(VolMin())
 
 
 def logistic() -> LogisticRegression:
@@ -141,7 +141,7 @@ def plain(task: Task) -> Found:
 
 METHODS: dict[str, Callable[[Task], Found]] = {
     "unflip, VolMin (default)": ours(lambda: None),
-    "unflip, VolMin, each feature scaled": ours(VolMin),
+    "unflip, VolMin, each feature scaled": ours(lambda: VolMin(scaling="each")),
     "unflip, logistic regression": ours(logistic),
     "unflip, CrossFitEM (MLP)": ours(crossfit),
     "unflip, forward (MLP)": ours(forward_network),

@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import LinearSVC
 
 from unflip.audit import find_label_errors
-from unflip.audit._fold import explanation
+from unflip.audit.find import explanation
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
@@ -216,7 +216,7 @@ def test_the_default_finds_the_scale_of_the_features(digits):
     folds = list(StratifiedKFold(2, shuffle=True, random_state=0).split(X, noisy))
     found, common, each = (
         find_label_errors(X, noisy, classifier, cv=folds).scores
-        for classifier in (None, VolMin(scaling="common"), VolMin())
+        for classifier in (None, VolMin(scaling="common"), VolMin(scaling="each"))
     )
     np.testing.assert_array_equal(found, common)
     assert average_precision_score(noisy != y, found) > average_precision_score(noisy != y, each) + 0.005
@@ -457,7 +457,7 @@ def test_says_how_to_give_T_where_X_is_no_table_of_numbers(blobs):
         def predict_proba(self, X):
             return super().predict_proba(X == "far")
 
-    with pytest.raises(ValueError, match="VolMin cannot estimate T from the X that ReadsWords.*Give T as transition"):
+    with pytest.raises(ValueError, match="VolMin cannot estimate T from the X that ReadsWords.*Pass T as transition"):
         find_label_errors(words, noisy, ReadsWords(), cv=KFold(2))
     pipeline = make_pipeline(FunctionTransformer(lambda X: (X == "far").astype(float)), LogisticRegression())
     assert find_label_errors(words, noisy, pipeline, cv=KFold(2)).rate > 0
