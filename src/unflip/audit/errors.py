@@ -23,11 +23,10 @@ class LabelErrors:
     proba : ndarray of shape (n_samples, n_classes)
         P(clean = k | x): what a model that did not see the sample predicts before it is told the label.
     transition : ndarray of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i), as it was used to judge the labels: the matrix that was given, or the
-        estimate from all samples (the mean over the folds if the classifier estimates its own T in each). The symmetric
-        matrix with the same noise rate takes the place of an estimate that does not explain the held-out labels clearly
-        better, see the Notes of :func:`unflip.audit.find_label_errors`. All classes then have the same rate in it;
-        ``noise_rates`` tells them apart.
+        T[i, j] = P(noisy = j | clean = i), which judged the labels: the matrix that was given, or the estimate from all
+        samples, or the mean over the folds if each had its own. The symmetric matrix with the same noise rate takes the
+        place of an estimate that does not explain the held-out labels clearly better, see the Notes of
+        :func:`unflip.audit.find_label_errors`. It has the same rate for all classes; ``noise_rates`` tells them apart.
     scores : ndarray of shape (n_samples,)
         P(the label is wrong | x, given) = 1 - P(clean = given | x, given).
     suggested : ndarray of shape (n_samples,)

@@ -61,9 +61,10 @@ def find_label_errors(
         Notes. In a pipeline, or a search such as ``GridSearchCV``, the classifier inside decides.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is fitted once
-        to all samples. If None, a T that the classifier brings along is used, or else VolMin's estimate from all
-        samples, which is also that of :func:`unflip.transition.estimate_transition`. A classifier of this package with
-        ``transition=None`` is trained with the T that is used here.
+        to all samples. If None, VolMin and the linear classifiers of this package use VolMin's estimate from all
+        samples, which is that of :func:`unflip.transition.estimate_transition`; with any other classifier, T is its
+        own, or else VolMin's estimate in each fold. A classifier of this package with ``transition=None`` is trained
+        with the T that is given here.
     cv : int, splitter or iterable of (train, test), default=5
         An int is the number of stratified, shuffled folds. If a splitter holds a sample out more than once, its
         posteriors are averaged.
@@ -84,7 +85,7 @@ def find_label_errors(
     -----
     Folds are needed because a model that saw a wrong label has partly learned it. A class whose samples all lie in one
     fold, such as one that occurs once, is unknown to the model of that fold: its labels score high, which is right for
-    a misspelled label and deserves a look otherwise. T has few parameters and is estimated once from all samples.
+    a misspelled label and deserves a look otherwise.
 
     *What T never saw.* An estimated T[i, j] may be zero only because no such flip was among the n_i samples of class i,
     and would then hide it. So Bayes' rule uses T with one sample of evenly spread labels added to each row, (n_i T[i] +
@@ -147,12 +148,17 @@ def find_label_errors(
         if on_fold is not None:
             on_fold(len(folds))
         seed = None if random_state is None else int(random.randint(LARGEST_SEED))
-        fitted = _seeded(clone(model), seed).fit(_safe_indexing(X, train), given[train])
+        seen = _safe_indexing(X, train)
+        fitted = _seeded(clone(model), seed).fit(seen, given[train])
         learner, _ = _inside(fitted)
         histories.append(list(getattr(learner, "history_", [])))  # of a network, epoch by epoch
-        if shared is None and getattr(learner, "transition_", None) is None:
-            shared = _estimate(None, model, X, codes, known, random_state)
-        T, estimated = shared or (check_transition(learner.transition_, len(known)), not _has_matrix(learner))
+        if shared is not None:
+            T, estimated = shared
+        elif getattr(learner, "transition_", None) is not None:
+            own = getattr(learner, "transition", None)
+            T, estimated = check_transition(learner.transition_, len(known)), own is None or hasattr(own, "fit")
+        else:
+            T, estimated = _estimate(None, fitted, seen, codes[train], known, seed), True
         counts = np.bincount(codes[train], minlength=len(known))
         prior, used = clean_prior(counts / counts.sum(), T), T
         if estimated:
@@ -239,11 +245,6 @@ def _inside(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Any]:
             return model, X
 
 
-def _has_matrix(learner: Any) -> bool:
-    own = getattr(learner, "transition", None)
-    return own is not None and not hasattr(own, "fit")
-
-
 def _seeded(estimator: Any, seed: Any) -> Any:
     """Return the estimator, with a seed wherever it has none of its own."""
     if seed is not None:
@@ -255,7 +256,7 @@ def _seeded(estimator: Any, seed: Any) -> Any:
 def _shared_transition(
     model: Any, transition: Any, X: Any, codes: IntArray, classes: NDArray[Any], random_state: Any
 ) -> tuple[FloatArray, bool] | None:
-    """Return the T of all folds and whether it is an estimate, or None if each fold's classifier may have its own.
+    """Return the T of all folds and whether it is an estimate, or None if each fold has its own.
 
     The model is told all classes, and T unless it has its own.
     """
@@ -268,18 +269,17 @@ def _shared_transition(
     by_volmin = entry is not None and entry.family == "linear" and entry.takes_transition and not entry.robust
     if transition is None and not (unset and (by_volmin or isinstance(learner, VolMin))):
         return None
-    shared = transition, False
-    if transition is None or hasattr(transition, "fit"):
-        shared = _estimate(transition, model, X, codes, classes, random_state)
+    estimated = transition is None or hasattr(transition, "fit")
+    T = _estimate(transition, model, X, codes, classes, random_state) if estimated else transition
     if unset:
-        learner.set_params(transition=shared[0])
-    return shared
+        learner.set_params(transition=T)
+    return T, estimated
 
 
 def _estimate(
     transition: Any, model: Any, X: Any, codes: IntArray, classes: NDArray[Any], random_state: Any
-) -> tuple[FloatArray, bool]:
-    """Return T, estimated from all samples as they reach the classifier, and True."""
+) -> FloatArray:
+    """Return T as an estimator, or VolMin if None, learns it from the samples as they reach the classifier."""
     learner, features = _inside(model, X, classes[codes])
     is_volmin = transition is None and isinstance(learner, VolMin)
     estimator = clone(learner) if is_volmin else VolMin() if transition is None else clone(transition)
@@ -296,7 +296,7 @@ def _estimate(
         ) from error
     if is_volmin:
         learner.set_params(scaling=fitted.scaling_)  # chosen once for all folds
-    return T, True
+    return T
 
 
 def _predicted(model: Any, X: Any, counts: IntArray, classes: NDArray[Any]) -> tuple[FloatArray, bool]:
