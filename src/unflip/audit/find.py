@@ -178,7 +178,8 @@ def find_label_errors(
         given=given,
         posterior=posterior,
         proba=proba,
-        transition=np.mean([fold.transition for fold in folds], axis=0),
+        # A T that all folds share is its own mean without rounding.
+        transition=np.mean(list({id(fold.transition): fold.transition for fold in folds}.values()), axis=0),
         scores=scores,
         suggested=named[best],
         n_errors=np.bincount(codes, scores, minlength=len(known)).astype(np.float64),
