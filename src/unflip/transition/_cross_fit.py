@@ -43,20 +43,11 @@ def em_transition(
     steps: int = 1,
     sample_weight: FloatArray | None = None,
 ) -> FloatArray:
-    """Return T after EM steps with fixed posteriors; see :class:`unflip.transition.CrossFitEM` for the formula.
+    """Return T after EM steps with fixed posteriors P(clean | x), shape (n_samples, n_classes), and noisy codes ``y``.
 
-    Parameters
-    ----------
-    posteriors : ndarray of shape (n_samples, n_classes)
-        P(clean | x).
-    y : ndarray of int, shape (n_samples,)
-        Codes of the noisy labels.
-    transition : ndarray of shape (n_classes, n_classes)
-    volume : float, default=0.0
-        Weight of the volume. A row whose diagonal would no longer be its largest entry is left to the likelihood alone.
-        Without volume, no step lowers the likelihood of the noisy labels.
-    steps : int, default=1
-    sample_weight : ndarray of shape (n_samples,), default=None
+    See :class:`unflip.transition.CrossFitEM` for the formula. ``volume`` weighs the volume; a row whose diagonal would
+    no longer be its largest entry is left to the likelihood alone. Without volume, no step lowers the likelihood of the
+    noisy labels.
     """
     T = np.array(transition, dtype=np.float64)
     c = len(T)
@@ -70,12 +61,9 @@ def em_transition(
             q = np.maximum(p @ T[:, j], 1e-300)
             N[:, j] = T[:, j] * (p.T @ (weight / q))
         free = _unit_rows(N, T)  # a class without samples keeps its row
-        if volume:
-            drawn = np.maximum(free - volume * T * np.linalg.pinv(T).T, 0)
-            on_top = drawn.argmax(axis=1) == np.arange(c)
-            T = np.where(on_top[:, np.newaxis], _unit_rows(drawn, free), free)
-        else:
-            T = free
+        drawn = np.maximum(free - volume * T * np.linalg.pinv(T).T, 0) if volume else free
+        on_top = (drawn.argmax(axis=1) == np.arange(c)) | (volume == 0)
+        T = np.where(on_top[:, np.newaxis], _unit_rows(drawn, free), free)
     return T
 
 
@@ -242,24 +230,23 @@ def choose_scaling(X: Any, codes: IntArray, weights: FloatArray | None, c: int) 
         problem, _, _ = prepare(X, codes, weights, c, 0.0, ALPHA * d, scaling)
         if not _number_of_folds(problem):
             return "each"
-        losses.append(problem.weights @ held_out_losses(problem))
+        losses.append(held_out_loss(problem))
     return "common" if losses[0] - losses[1] > LEAST_LEAD else "each"
 
 
-def held_out_losses(problem: Problem) -> FloatArray:
-    """Return how badly logistic models predict the noisy labels that they did not see, shape (n,).
+def held_out_loss(problem: Problem) -> float:
+    """Return how badly logistic models predict the noisy labels that they did not see.
 
     ::
 
-        -log softmax(t z_i)[y_i]        z_i of the model that saw the other folds, t with the least sum
+        sum_i w_i (-log softmax(t z_i)[y_i])        z_i of the model that saw the other folds, t with the least sum
     """
     c, codes, folds = len(problem.slices), problem.codes, problem.keys % _number_of_folds(problem)
     z = np.empty((c, len(codes)))
     for k in np.unique(folds):
         z[:, folds == k] = problem.logits(*problem.unpack(fit_model(problem.take(folds != k), np.eye(c))), folds == k)
     t = _temperature(z, codes, np.eye(c), problem.weights)
-    losses: FloatArray = -log_softmax(t * z, axis=0)[codes, np.arange(len(codes))]
-    return losses
+    return -float(problem.weights @ log_softmax(t * z, axis=0)[codes, np.arange(len(codes))])
 
 
 def cross_fit(
@@ -333,8 +320,7 @@ def fit_model(problem: Problem, T: FloatArray, start: FloatArray | None = None) 
 
     start = np.zeros(len(T) * (problem.X.shape[1] + 1)) if start is None else start
     options = {"maxiter": 200, "gtol": 1e-4, "ftol": 0.0, "maxcor": 20}
-    solution: FloatArray = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
-    return solution
+    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x)
 
 
 def _temperature(z: FloatArray, codes: IntArray, T: FloatArray, weights: FloatArray) -> float:

@@ -18,13 +18,6 @@ class DualT(AnchorPoints):
 
     Parameters and attributes are those of :class:`AnchorPoints`, which gives T_club.
 
-    Parameters
-    ----------
-    classifier : scikit-learn classifier with predict_proba, default=None
-    percentile : float in (0, 100] or None, default=97.0
-    classes : array-like of shape (n_classes,), default=None
-    random_state : int, RandomState instance or None, default=None
-
     Notes
     -----
     A class that is never predicted keeps the row of the identity in T_spade. A matrix whose condition number is above

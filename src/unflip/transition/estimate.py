@@ -26,8 +26,9 @@ def estimate_transition(
         The estimators with networks also take images.
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
-    method : {METHODS} or estimator, default="volmin"
-        CLASSES; or any estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
+    method : {"volmin", "anchor", "dual-t", "volminnet", "crossfit-em"} or estimator, default="volmin"
+        :class:`VolMin`, :class:`AnchorPoints`, :class:`DualT`, :class:`VolMinNet`, :class:`CrossFitEM`; or any
+        estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
@@ -65,11 +66,3 @@ def estimate_transition(
             "AnchorPoints(classifier) turns a classifier into one"
         )
     return check_transition(estimator.transition_)
-
-
-_ENTRIES = [entry for entry in registry.ENTRIES if entry.family == "transition"]
-estimate_transition.__doc__ = (
-    (estimate_transition.__doc__ or "")
-    .replace("METHODS", ", ".join(f'"{entry.name}"' for entry in _ENTRIES))
-    .replace("CLASSES", ", ".join(f":class:`{entry.cls}`" for entry in _ENTRIES))
-)

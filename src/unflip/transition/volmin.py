@@ -86,9 +86,8 @@ class VolMin(LinearScoresClassifier):
 
     *Solver.* Full-batch L-BFGS with analytic gradients: weights equal repetition, and every run gives the same result.
     W is solved in coordinates in which the covariance of X is the identity (up to 1,024 features), V in steps of
-    sqrt(n_classes). On 15,000 rows of MNIST pixels with pairflip 0.4 this takes 121 iterations instead of 177; on the
-    CIFAR-10 features, which are uncorrelated, it changes nothing. The large float32 problems stop at tol before
-    the optimum; on the CIFAR-10 features, 30 more iterations moved the error of T by 0.002 or less.
+    sqrt(n_classes); on 15,000 rows of MNIST pixels this takes 121 iterations instead of 177. Large float32 problems
+    stop at tol before the optimum; on the CIFAR-10 features, 30 more iterations moved the error of T by 0.002 or less.
 
     *Cross-fitting.* A model with many features memorizes noisy labels and explains them without T, so T comes out too
     close to the identity. The T of minimum volume is therefore only the start: the data are split into five folds (two
