@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from unflip._base import LinearScoresClassifier, check_training_data
-from unflip._validation import FloatArray, check_transition
+from unflip._base import LinearScoresClassifier, check_training_data, resolve_transition
+from unflip._validation import FloatArray
 from unflip.core.conditioning import well_conditioned
 from unflip.transition._cross_fit import Problem, choose_scaling, cross_fit, fit_model, prepare
 
@@ -33,9 +33,9 @@ class VolMin(LinearScoresClassifier):
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes), default=None
-        If given, T is taken as known, and only the model of the clean class is fitted through it. If None, T is
-        estimated.
+    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
+        If None, T is estimated. If T is given, or another estimator for it, only the model of the clean class is fitted
+        through that T.
     volume : float, default=1e-3
         Weight of log|det T|.
     alpha : float, default=0.004
@@ -174,7 +174,7 @@ class VolMin(LinearScoresClassifier):
                 T, W, b = cross_fit(problem, T, self.rounds) or (T, W, b)
             T = well_conditioned(T)
         else:
-            T = check_transition(self.transition, c)
+            T, _ = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
             _, W, b = cross_fit(problem, T, 1, known=True) or (T, *problem.unpack(fit_model(problem, T)))
         self.transition_ = T
         proba = softmax(problem.logits(W, b), axis=0)
