@@ -65,7 +65,7 @@ class Task:
 
     @cached_property
     def volmin(self) -> tuple[np.ndarray, float]:
-        return self.out_of_fold(VolMin(scaling="auto"))
+        return self.out_of_fold(VolMin())
 
 
 def logistic() -> LogisticRegression:

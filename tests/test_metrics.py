@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -32,7 +33,7 @@ def test_is_unbiased_and_its_interval_covers(T):
 
 
 def test_interval_has_the_promised_coverage():
-    """Data and noise drawn anew each time: the coverage is the confidence."""
+    """Data and noise drawn again each time: the coverage is the confidence."""
     T, covered = pairflip(3, 0.3), 0
     for seed in range(400):
         rng = np.random.default_rng(seed)
@@ -43,11 +44,38 @@ def test_interval_has_the_promised_coverage():
     assert 0.75 < covered / 400 < 0.85
 
 
+@pytest.mark.parametrize("T", [np.eye(3), symmetric(3, 0.4), pairflip(3, 0.3)], ids=["none", "symmetric", "pair"])
+@pytest.mark.parametrize("n", [5, 30, 300])
+@pytest.mark.parametrize("accuracy", [0.5, 0.9, 1.0])
+def test_interval_covers_with_few_labels_and_with_hits_alone(T, n, accuracy):
+    covered = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(3, size=n)
+        pred = np.where(rng.random(n) < accuracy, y, (y + rng.integers(1, 3, size=n)) % 3)
+        noisy = corrupt(y, T, random_state=rng, classes=[0, 1, 2])
+        score = clean_accuracy(noisy, pred, T, classes=[0, 1, 2])
+        assert 0 <= score.low < score.high <= 1
+        covered += score.low <= accuracy <= score.high + 1e-9
+    assert covered / 400 > 0.93
+
+
+def test_interval_is_that_of_wilson_and_nearly_the_normal_one_of_many_labels():
+    for n, hits in ((3, 3), (20, 13), (20_000, 13_000)):
+        y = np.zeros(n, dtype=int)
+        score = clean_accuracy(y, np.where(np.arange(n) < hits, 0, 1), np.eye(2), classes=[0, 1])
+        q, p = student.ppf(0.975, n - 1), hits / n
+        half = q * np.sqrt(p * (1 - p) / n + q**2 / (4 * n**2))
+        expected = (p + q**2 / (2 * n) + np.array([-half, half])) / (1 + q**2 / n)
+        np.testing.assert_allclose([score.low, score.high], expected)
+    np.testing.assert_allclose(score[1:3], p + 1.96 * score.standard_error * np.array([-1, 1]), atol=1e-4)
+
+
 def test_warns_where_T_does_not_fit_the_labels():
     y = np.arange(1000) % 2
     with pytest.warns(UserWarning, match=r"1\.25 \+- .* fit these labels"):
         score = clean_accuracy(corrupt(y, symmetric(2, 0.0)), y, symmetric(2, 0.1667))
-    assert score.low == score.high == 1
+    assert 0.98 < score.low < score.high == 1
 
 
 def test_a_perfect_model_does_not_warn_and_one_sample_says_nothing():

@@ -36,7 +36,7 @@ def test_pair_goes_to_the_next_class_and_round():
     ("call", "match"),
     [
         (lambda: symmetric(1, 0.1), "at least two classes"),
-        (lambda: symmetric(10, 1.5), "rate is a probability"),
+        (lambda: symmetric(10, 1.5), "rate must be a probability"),
         (lambda: pairflip(10, 40), "percentage"),
         (lambda: asymmetric(3, {0: (3, 0.1)}), "0 -> 3"),
         (lambda: asymmetric(3, {1: (1, 0.1)}), "1 -> 1"),

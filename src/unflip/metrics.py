@@ -1,11 +1,11 @@
-"""EVALUATE: scores that need no clean labels, and the errors of T and of the centroid where the truth is known."""
+"""EVALUATE: scores that need no clean labels, and the errors of T and of the centroid if the truth is known."""
 
 import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.stats import t as student
 
 from unflip._validation import FloatArray, check_labels, check_same_length, check_transition
 from unflip.core import corrected_labels
@@ -15,7 +15,7 @@ class CleanAccuracy(NamedTuple):
     """An estimate of the accuracy on clean labels, with its confidence interval."""
 
     estimate: float
-    """Unbiased, therefore not clipped: it may leave [0, 1] by chance."""
+    """Unbiased and therefore not clipped: it may leave [0, 1] by chance."""
     low: float
     high: float
     standard_error: float
@@ -33,9 +33,9 @@ def clean_accuracy(
     """Estimate the accuracy of predictions on clean labels from noisy labels alone.
 
     Row y of T^-1 replaces the one-hot noisy label without bias (:func:`unflip.core.corrected_labels`), and accuracy is
-    linear in it, therefore::
+    linear in it, so::
 
-        accuracy  ~  (1/n) sum_i  (T^-1)[noisy_i, pred_i],      E[(T^-1)[noisy, k] | clean] = 1 if clean = k else 0
+        accuracy  ~  (1/n) sum_i z_i,    z_i = (T^-1)[noisy_i, pred_i],    E[z | clean] = 1 if clean = pred else 0
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def clean_accuracy(
     transition : array-like of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted. None takes those that occur in ``y_noisy`` or ``y_pred``.
+        All classes, sorted. If None, they are those that occur in ``y_noisy`` or ``y_pred``.
     sample_weight : array-like of shape (n_samples,), default=None
     confidence : float, default=0.95
         Probability that the interval covers the accuracy.
@@ -58,49 +58,72 @@ def clean_accuracy(
 
     Notes
     -----
-    The interval is the normal one from the standard error of the mean, cut to [0, 1]. It speaks of the sampling of data
-    and noise; an error in T is not in it, and T^-1 magnifies that error where T is hard to invert. An estimate beyond
-    [0, 1] by more than three standard errors shows it, and warns. The price of the correction is variance: the harder
-    T is to invert, the wider the interval.
+    The interval is Wilson's, for the z_i in place of hits and misses: q^2 samples of a model that is right half of the
+    time are added, whose z have mean 1/2 and a variance v that follows from T (1/4 if T = I)::
+
+        (n mean z + q^2 / 2) / (n + q^2)  +-  q sqrt(n var z + q^2 v) / (n + q^2)
+
+    q is the quantile of Student's t with n - 1 degrees of freedom, and n the effective number of samples if they are
+    weighted. So the interval has a width even if all z are equal, and for large n it is the usual one, mean +- q
+    standard errors. It is cut to [0, 1]; a mean outside of that is first moved to its edge.
+
+    The interval covers the sampling of data and noise. It does not cover an error in T, which T^-1 magnifies if T is
+    hard to invert. An estimate beyond [0, 1] by more than three standard errors reveals such an error and causes a
+    warning. The price of the correction is variance: the harder T is to invert, the wider the interval.
 
     Examples
     --------
     >>> T = [[0.7, 0.3], [0.3, 0.7]]
     >>> score = clean_accuracy([0] * 65 + [1] * 35, [0] * 100, T)
     >>> f"{score.estimate:.3f} in [{score.low:.2f}, {score.high:.2f}]"
-    '0.875 in [0.64, 1.00]'
+    '0.875 in [0.63, 1.00]'
     """
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence is a probability between 0 and 1; got {confidence}")
+        raise ValueError(f"confidence must be a probability between 0 and 1; got {confidence}")
     noisy, predicted = np.asarray(y_noisy), np.asarray(y_pred)
     check_same_length(y_noisy=noisy, y_pred=predicted, sample_weight=sample_weight)
     if classes is None:
         classes = check_labels(np.concatenate([noisy, predicted]))[0]
     known, noisy_codes = check_labels(noisy, classes)
     _, predicted_codes = check_labels(predicted, classes)
-    labels = corrected_labels(check_transition(transition, len(known)))
-    hits = labels[noisy_codes, predicted_codes]
-    weights = _check_weights(sample_weight, len(hits))
-    estimate = float(weights @ hits)
-    # Var(sum w_i z_i) of independent z_i with weights that sum to one; n / (n - 1) makes it unbiased for equal weights.
-    n_effective = 1 / float(weights @ weights)
-    spread = float(weights**2 @ (hits - estimate) ** 2)
-    # One sample (or one that has all the weight) says nothing of its own spread.
-    error = float(np.sqrt(spread * n_effective / (n_effective - 1))) if n_effective > 1 + 1e-9 else np.inf
-    half = float(norm.ppf((1 + confidence) / 2)) * error
-    if estimate + 3 * error < -1e-9 or estimate - 3 * error > 1 + 1e-9:
+    weights = np.ones(len(noisy)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim != 1 or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
+        raise ValueError("sample_weight must be finite, not negative and not all zero, one number per sample")
+    weights = weights / weights.sum()
+    T = check_transition(transition, len(known))
+    labels = corrected_labels(T)
+    z = labels[noisy_codes, predicted_codes]
+    estimate = float(weights @ z)
+    n = 1 / float(weights @ weights)
+    variance = n * float(weights**2 @ (z - estimate) ** 2)  # of one z; n / (n - 1) makes it unbiased for equal weights
+    if n <= 1 + 1e-9:  # one sample (or one that has all the weight) says nothing about its own spread
+        return CleanAccuracy(estimate, 0.0, 1.0, np.inf)
+    error = float(np.sqrt(variance / (n - 1)))
+
+    squares = T @ labels**2  # E[z^2 | clean, predicted]
+    right = np.diag(squares)
+    wrong = (squares.sum(axis=0) - right) / (len(T) - 1)
+    added = float(weights @ ((right + wrong) / 2)[predicted_codes]) - 1 / 4
+
+    def interval(mean: float, q: float) -> FloatArray:
+        half = q * np.sqrt(n * variance + q**2 * added)
+        return (n * mean + q**2 / 2 + np.array([-half, half])) / (n + q**2)
+
+    least, most = interval(estimate, 3.0)
+    if least > 1 + 1e-9 or most < -1e-9:
         warnings.warn(
-            f"the estimated accuracy is {estimate:.2f} +- {error:.2f}, which no sampling explains: transition does not "
-            "fit these labels. Estimate it anew, or from more data",
+            f"the estimated accuracy is {estimate:.2f} +- {error:.2f}, which sampling cannot explain: transition does "
+            "not fit these labels. Estimate it again, or from more data",
             UserWarning,
             stacklevel=2,
         )
-    low, high = np.clip([estimate - half, estimate + half], 0, 1)
-    return CleanAccuracy(estimate, float(low), float(high), error)
+    within = min(max(estimate, 0.0), 1.0)
+    low, high = np.clip(interval(within, student.ppf((1 + confidence) / 2, n - 1)), 0, 1)
+    return CleanAccuracy(estimate, min(float(low), within), max(float(high), within), error)  # despite rounding
 
 
 def clean_scorer(transition: ArrayLike, classes: ArrayLike | None = None) -> "CleanScorer":
-    """Return a scikit-learn scorer, for ``GridSearchCV`` and its like: the estimated accuracy on clean labels.
+    """Return a scikit-learn scorer, for ``GridSearchCV`` and the like: the estimated accuracy on clean labels.
 
     Model selection by accuracy on noisy labels rewards fitting the noise; this score does not, see
     :func:`clean_accuracy`.
@@ -110,7 +133,7 @@ def clean_scorer(transition: ArrayLike, classes: ArrayLike | None = None) -> "Cl
     transition : array-like of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted. None takes the ``classes_`` of the estimator that is scored.
+        All classes, sorted. If None, the ``classes_`` of the scored estimator are used.
 
     Examples
     --------
@@ -150,7 +173,7 @@ def transition_error(estimated: ArrayLike, true: ArrayLike) -> float:
 
 
 def centroid_error(estimated: ArrayLike, true: ArrayLike) -> float:
-    """Return |mu_estimated - mu| / |mu|, Frobenius norms, of two centroids (n_features, n_classes).
+    """Return |mu_estimated - mu| / |mu|, in Frobenius norms, for two centroids of shape (n_features, n_classes).
 
     Examples
     --------
@@ -159,13 +182,5 @@ def centroid_error(estimated: ArrayLike, true: ArrayLike) -> float:
     """
     a, b = np.asarray(estimated, dtype=np.float64), np.asarray(true, dtype=np.float64)
     if a.shape != b.shape:
-        raise ValueError(f"both centroids must have one shape, (n_features, n_classes); got {a.shape} and {b.shape}")
+        raise ValueError(f"both centroids must have the shape (n_features, n_classes); got {a.shape} and {b.shape}")
     return float(np.linalg.norm(a - b) / np.linalg.norm(b))
-
-
-def _check_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    """Weights that sum to one."""
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
-        raise ValueError("sample_weight must be finite, not negative and not all zero, one number per sample")
-    return weights / weights.sum()

@@ -13,7 +13,7 @@ RandomState = int | np.random.RandomState | np.random.Generator | None
 
 
 def symmetric(n_classes: int, rate: float) -> FloatArray:
-    """Return T of symmetric noise: a label flips with probability ``rate``, to any other class alike.
+    """Return T of symmetric noise: a label flips with probability ``rate``, to each other class equally.
 
     ::
 
@@ -46,13 +46,9 @@ def pairflip(n_classes: int, rate: float) -> FloatArray:
 
 
 def asymmetric(n_classes: int, flips: Mapping[int, tuple[int, float]]) -> FloatArray:
-    """Return T of one-sided noise: class i flips to class j with probability ``rate``; the others stay.
+    """Return T of one-sided noise, ``flips = {i: (j, rate), ...}``: class i flips to class j with probability ``rate``.
 
-    Parameters
-    ----------
-    n_classes : int
-    flips : mapping of int to (int, float)
-        ``{i: (j, rate), ...}``
+    Classes that are not in ``flips`` keep their labels.
 
     Examples
     --------
@@ -64,7 +60,7 @@ def asymmetric(n_classes: int, flips: Mapping[int, tuple[int, float]]) -> FloatA
     for i, (j, rate) in flips.items():
         _check_sizes(n_classes, rate)
         if not (0 <= i < n_classes and 0 <= j < n_classes) or i == j:
-            raise ValueError(f"a flip goes from one class code in 0 .. {n_classes - 1} to another; got {i} -> {j}")
+            raise ValueError(f"a flip must go from one class code in 0 .. {n_classes - 1} to another; got {i} -> {j}")
         T[i, i], T[i, j] = 1 - rate, rate
     return T
 
@@ -82,7 +78,7 @@ def corrupt(
         T[i, j] = P(noisy = j | clean = i); it need not be invertible.
     random_state : int, RandomState, Generator or None, default=None
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where ``y`` lacks some.
+        All classes, sorted, if ``y`` lacks some of them.
 
     Examples
     --------
@@ -102,32 +98,32 @@ def instance_dependent(
     classes: ArrayLike | None = None,
     spread: float = 0.1,
 ) -> NDArray[Any]:
-    """Return noisy labels whose flip rate and flip target both depend on x: the noise that no single T describes.
+    """Return noisy labels whose flip rate and flip target both depend on x: noise that no single T describes.
 
-    After Xia et al. (2020), Algorithm 2: rates q follow a normal distribution N(rate, spread^2), truncated; a label of
-    class k flips to class j with probability proportional to exp(x' w_kj), with random directions w::
+    After Xia et al. (2020), Algorithm 2: the rates q follow a truncated normal distribution N(rate, spread^2); a label
+    of class k flips to class j with probability proportional to exp(x' w_kj), with random directions w::
 
         P(noisy = j | x, clean = k) = q(x) softmax_{j != k}(x' w_kj),    P(noisy = k | x, clean = k) = 1 - q(x)
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Features; standardised inside.
+        Features; they are standardized inside.
     y : array-like of shape (n_samples,)
         Clean labels of any kind.
     rate : float in [0, 1]
         The mean flip rate.
     random_state : int, RandomState, Generator or None, default=None
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where ``y`` lacks some.
+        All classes, sorted, if ``y`` lacks some of them.
     spread : float, default=0.1
-        Standard deviation of the rates before truncation at two of them; at most rate / 2 and (1 - rate) / 2, so that
-        the rates stay in [0, 1] and their mean stays ``rate``.
+        Standard deviation of the rates before truncation at two standard deviations. It is lowered to rate / 2 or
+        (1 - rate) / 2 if larger, so that the rates stay in [0, 1] and their mean stays ``rate``.
 
     Notes
     -----
-    The original draws q without looking at x. Here the same rates are dealt out in the order of a random projection of
-    x, so that whole regions of the input space are noisier than others.
+    The original draws q independently of x. Here the same rates are assigned in the order of a random projection of x,
+    so that whole regions of the input space are noisier than others.
 
     References
     ----------
@@ -142,7 +138,7 @@ def instance_dependent(
     known, codes = check_labels(y, classes)
     _check_sizes(len(known), rate)
     if spread < 0:
-        raise ValueError(f"spread is a standard deviation and cannot be negative; got {spread}")
+        raise ValueError(f"spread must be a standard deviation and cannot be negative; got {spread}")
     features = np.asarray(X, dtype=np.float64)
     if features.ndim != 2 or not np.isfinite(features).all():
         raise ValueError(f"X must be finite numbers of shape (n_samples, n_features); got shape {features.shape}")
@@ -172,7 +168,7 @@ def instance_dependent(
 def _draw(P: FloatArray, rows: NDArray[np.intp], random_state: RandomState) -> NDArray[np.intp]:
     """Draw one class code for each entry of ``rows`` from that row of P, in memory O(P + rows)."""
     c = P.shape[1]
-    # Row r of the cumulative sums is moved to [r, r + 1], so that one sorted search serves all rows.
+    # Row r of the cumulative sums is moved to [r, r + 1], so that one sorted search is enough for all rows.
     ladder = (np.minimum(np.cumsum(P, axis=1), 1) + np.arange(len(P))[:, np.newaxis]).ravel()
     drawn = np.searchsorted(ladder, rows + _generator(random_state).random(len(rows)), side="right") - rows * c
     # A row that sums to a little less than one must not draw past its last possible class.
@@ -181,14 +177,14 @@ def _draw(P: FloatArray, rows: NDArray[np.intp], random_state: RandomState) -> N
 
 
 def _generator(random_state: RandomState) -> np.random.Generator:
-    """A local generator from whatever scikit-learn users pass as random_state; never the global one's seed."""
+    """Return a local generator from whatever scikit-learn users pass as random_state; never the global one."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     return np.random.default_rng(random_state)
 
 
 def _as_given(noisy: NDArray[Any], y: ArrayLike) -> NDArray[Any]:
-    """The dtype of y, but never so narrow a string that a class name is cut."""
+    """Return the labels with the dtype of y, but never with strings so short that a class name is cut."""
     dtype = np.asarray(y).dtype
     return noisy.astype(np.promote_types(dtype, noisy.dtype) if dtype.kind in "US" else dtype, copy=False)
 
@@ -197,4 +193,5 @@ def _check_sizes(n_classes: int, rate: float) -> None:
     if n_classes < 2:
         raise ValueError(f"noise needs at least two classes; got n_classes={n_classes}")
     if not 0 <= rate <= 1:
-        raise ValueError(f"rate is a probability in [0, 1]; got {rate}" + (". Is it a percentage?" if rate > 1 else ""))
+        hint = f". If it is a percentage, give {rate / 100:g}" if rate > 1 else ""
+        raise ValueError(f"rate must be a probability in [0, 1]; got {rate}{hint}")

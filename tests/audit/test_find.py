@@ -23,11 +23,11 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import LinearSVC
 
 from unflip.audit import find_label_errors
-from unflip.audit._fold import explanation
+from unflip.audit.find import explanation
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
-from unflip.transition import DualT, VolMin
+from unflip.transition import DualT, VolMin, estimate_transition
 
 T3 = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
 
@@ -47,6 +47,15 @@ class ReadsFromX(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X):
         return X
+
+
+class ReadsAll(ReadsFromX):
+    """It knows three classes, whatever it sees."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = np.arange(3)
+        return self
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +101,56 @@ def drawn(T, n=600, seed=0):
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(len(T), 0.05), size=n)
     return p, np.array([rng.choice(len(T), p=row) for row in p @ T])
+
+
+def test_noise_rates_are_counted_in_the_data():
+    """The symmetric T that replaced the estimate has one rate for all classes, but one class here has all the noise."""
+    rng = np.random.default_rng(0)
+    clean = rng.integers(3, size=300)
+    y = np.where((clean == 2) & (rng.random(300) < 0.2), rng.integers(2, size=300), clean)
+    X = np.full((300, 3), 0.01)
+    X[np.arange(300), clean] = 0.98
+    found = find_label_errors(X, y, ReadsFromX(estimate=symmetric(3, 0.07)), random_state=0)
+    np.testing.assert_allclose(np.diag(found.transition), found.transition[0, 0])
+    P = found.posterior
+    for k in range(3):
+        wrong = sum(P[i, k] for i in range(300) if y[i] != k)
+        assert found.noise_rates[k] == pytest.approx(wrong / sum(P[i, k] for i in range(300)))
+    assert found.noise_rates.argmax() == 2
+    assert found.noise_rates[2] == pytest.approx(np.mean(y[clean == 2] != 2), abs=0.06)
+    assert found.noise_rates[:2].max() < 0.02
+
+
+def test_noise_rates_of_a_class_without_samples_are_zero():
+    X = np.array([[1.0, 0, 0]] * 10 + [[0, 1.0, 0]] * 10)
+    found = find_label_errors(X, np.arange(20) // 10, ReadsAll(), np.eye(3), classes=[0, 1, 2])
+    assert found.noise_rates.tolist() == [0, 0, 0]
+
+
+class TestOneT:
+    """The same T for the same samples, whoever is asked."""
+
+    def test_of_the_audit_is_that_of_every_other_way(self, digits):
+        X, noisy, _, folds, found = digits
+        T = estimate_transition(X, noisy)
+        np.testing.assert_array_equal(found.transition, T)
+        np.testing.assert_array_equal(MCLDCEClassifier().fit(X, noisy).transition_, T)
+        in_pipeline = make_pipeline(FunctionTransformer(), VolMin())
+        for classifier in (in_pipeline, MCLDCEClassifier()):
+            np.testing.assert_array_equal(find_label_errors(X, noisy, classifier, cv=folds[:3]).transition, T)
+
+    def test_of_a_given_estimator_is_learned_once_from_all_samples(self, blobs):
+        X, noisy, _ = blobs
+        found = find_label_errors(X, noisy, LogisticRegression(), DualT(), cv=2)
+        np.testing.assert_array_equal(found.transition, estimate_transition(X, noisy, "dual-t"))
+
+    def test_reaches_the_default_classifier(self, blobs):
+        X, noisy, _ = blobs
+        T, folds = pairflip(3, 0.3), list(StratifiedKFold(3).split(X, noisy))
+        found = find_label_errors(X, noisy, transition=T, cv=folds)
+        for train, test in folds:
+            p = VolMin(transition=T).fit(X[train], noisy[train]).predict_proba(X[test])
+            np.testing.assert_allclose(found.proba[test], p)
 
 
 def test_an_estimated_T_gets_one_sample_of_any_label_a_class():
@@ -216,7 +275,7 @@ def test_the_default_finds_the_scale_of_the_features(digits):
     folds = list(StratifiedKFold(2, shuffle=True, random_state=0).split(X, noisy))
     found, common, each = (
         find_label_errors(X, noisy, classifier, cv=folds).scores
-        for classifier in (None, VolMin(scaling="common"), VolMin())
+        for classifier in (None, VolMin(scaling="common"), VolMin(scaling="each"))
     )
     np.testing.assert_array_equal(found, common)
     assert average_precision_score(noisy != y, found) > average_precision_score(noisy != y, each) + 0.005
@@ -457,7 +516,7 @@ def test_says_how_to_give_T_where_X_is_no_table_of_numbers(blobs):
         def predict_proba(self, X):
             return super().predict_proba(X == "far")
 
-    with pytest.raises(ValueError, match="VolMin cannot estimate T from the X that ReadsWords.*Give T as transition"):
+    with pytest.raises(ValueError, match="VolMin cannot estimate T from the X that ReadsWords.*Pass T as transition"):
         find_label_errors(words, noisy, ReadsWords(), cv=KFold(2))
     pipeline = make_pipeline(FunctionTransformer(lambda X: (X == "far").astype(float)), LogisticRegression())
     assert find_label_errors(words, noisy, pipeline, cv=KFold(2)).rate > 0

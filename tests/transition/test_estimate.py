@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
+from unflip import registry
 from unflip.transition import AnchorPoints, DualT, VolMin, estimate_transition
 
 X, y = load_iris(return_X_y=True)
@@ -31,3 +32,10 @@ def test_unknown_method(method):
 def test_estimator_without_transition():
     with pytest.raises(ValueError, match="transition_ after fit"):
         estimate_transition(X, y, LogisticRegression(max_iter=1000))
+
+
+def test_the_docstring_names_every_registered_estimator():
+    for entry in registry.ENTRIES:
+        if entry.family == "transition":
+            assert f'"{entry.name}"' in estimate_transition.__doc__
+            assert f":class:`{entry.cls}`" in estimate_transition.__doc__

@@ -11,16 +11,14 @@ from scipy.stats import ortho_group
 from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tests.transition.test_cross_fit import small_problem
 from unflip import load
 from unflip.core.ldce import well_conditioned
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
-from unflip.transition._crossfit_logistic import ALPHA, held_out_losses, row_keys
-from unflip.transition._forward_logistic import label_loss, prepare, take
 from unflip.transition.volmin import FLOOR, _objective, _transition, _unpack
 
 
@@ -33,15 +31,6 @@ def linear_softmax(n, n_classes=3, n_features=4, seed=0):
     return X, np.minimum((rng.random((n, 1)) > cumulative).sum(axis=1), n_classes - 1)
 
 
-def small_problem(sparse_X=False, n_classes=3):
-    rng = np.random.default_rng(1)
-    X = rng.normal(2, 3, size=(17, 4)) * (rng.random((17, 4)) < 0.7)
-    codes, weights = rng.integers(n_classes, size=17), rng.uniform(0.5, 2, size=17)
-    problem, _, _ = prepare(sparse.csr_array(X) if sparse_X else X, codes, weights, n_classes, 0.05, 0.3)
-    theta = 0.5 * rng.normal(size=4 * n_classes + n_classes + n_classes**2)
-    return problem, theta
-
-
 def loop_objective(theta, problem):
     W, b, V = _unpack(theta, problem)
     c = len(b)
@@ -51,7 +40,7 @@ def loop_objective(theta, problem):
     loss = 0.0
     for j, rows in enumerate(problem.slices):
         for i in range(rows.start, rows.stop):
-            scores = [W[k] @ (X[i] - problem.centre) + b[k] for k in range(c)]
+            scores = [W[k] @ (X[i] - problem.center) + b[k] for k in range(c)]
             p = np.exp(scores) / np.sum(np.exp(scores))
             loss -= problem.weights[i] * np.log(sum(p[k] * T[k, j] for k in range(c)))
     loss += problem.volume * np.log(abs(np.linalg.det(T)))
@@ -126,14 +115,6 @@ class TestCrossFitting:
         b = VolMin().fit(X.repeat(w, axis=0), noisy.repeat(w))
         np.testing.assert_allclose(a.transition_, b.transition_, atol=1e-4)
 
-    def test_rows_have_one_key_in_any_form(self):
-        X = np.random.default_rng(0).integers(-1, 2, size=(200, 3)).astype(np.float32) * -1.0
-        keys = row_keys(X)
-        np.testing.assert_array_equal(keys, row_keys(X.astype(np.float64) + 0.0))
-        np.testing.assert_array_equal(keys, row_keys(sparse.csr_array(X)))
-        np.testing.assert_array_equal(keys[::-1], row_keys(X[::-1]))
-        assert len(np.unique(keys)) == len(np.unique(X, axis=0))
-
     def test_is_left_out_with_few_different_rows(self):
         """Three cells of a table: no fold can do without one."""
         rng = np.random.default_rng(0)
@@ -141,16 +122,6 @@ class TestCrossFitting:
         noisy = corrupt(cell, pairflip(3, 0.2), random_state=0)
         X = np.eye(3)[cell]
         np.testing.assert_array_equal(VolMin().fit(X, noisy).transition_, VolMin(rounds=0).fit(X, noisy).transition_)
-
-    def test_a_part_of_the_problem_has_the_loss_of_its_rows(self):
-        problem, theta = small_problem()
-        W, b, V = _unpack(theta, problem)
-        T = _transition(V)[0]
-        kept = np.arange(17) % 3 > 0
-        part, rest = (label_loss(W, b, T, take(problem._replace(penalty=0.0), rows))[0] for rows in (kept, ~kept))
-        share = problem.weights[kept].sum()
-        whole = label_loss(W, b, T, problem._replace(penalty=0.0))[0]
-        assert share * part + (1 - share) * rest == pytest.approx(whole)
 
 
 @pytest.fixture(scope="module")
@@ -183,21 +154,6 @@ def test_scale_and_offset_of_the_features_do_not_matter(blobs):
 
 
 class TestScaling:
-    @pytest.mark.parametrize("sparse_X", [False, True])
-    def test_the_penalty_is_the_formula(self, sparse_X):
-        rng = np.random.default_rng(0)
-        X = rng.normal(3, [1.0, 5.0, 0.1, 0.0], size=(40, 4))
-        W, v = rng.normal(size=(3, 4)), X.var(axis=0)
-        X = sparse.csr_array(X) if sparse_X else X
-        each, common = (
-            0.3 * 4 * np.sum((W * prepare(X, np.arange(40) % 3, None, 3, 0.0, 0.0, scaling)[2]) ** 2)
-            for scaling in ("each", "common")
-        )
-        varied = range(3)  # a weight on the constant feature has no effect, and any penalty makes it zero
-        unseen = 0.3 * 4 * sum(W[k, 3] ** 2 for k in range(3))
-        assert each - unseen == pytest.approx(0.3 * 4 * sum(v[j] * W[k, j] ** 2 for k in range(3) for j in varied))
-        assert common == pytest.approx(0.3 * sum(v) * sum(w**2 for w in W.ravel()))
-
     def test_each_knows_no_units_and_common_no_axes(self):
         X, y = linear_softmax(500)
         X *= [1.0, 1.5, 0.5, 1.0]
@@ -230,18 +186,6 @@ class TestScaling:
         model = VolMin(scaling="common").fit(np.ones((30, 2)), np.arange(30) % 3)
         np.testing.assert_allclose(model.predict_proba(np.ones((1, 2))) @ model.transition_, 1 / 3, atol=1e-3)
 
-    @pytest.mark.parametrize("scaling", ["each", "common"])
-    def test_held_out_loss_is_that_of_logistic_regression(self, blobs, scaling):
-        X, y = blobs
-        problem, mean, scale = prepare(X, y, None, 3, 0.0, 0.0, scaling)
-        Z, fold = (X - mean) / scale, row_keys(X) % 5
-        scores = np.empty((len(y), 3))
-        for k in range(5):
-            model = LogisticRegression(C=1 / (ALPHA * 2), tol=1e-8).fit(Z[fold != k], y[fold != k])
-            scores[fold == k] = model.decision_function(Z[fold == k])
-        best = min(log_loss(y, softmax(t * scores, axis=1)) for t in np.exp(np.linspace(-1, 1, 401)))
-        assert held_out_losses(problem, X).mean() == pytest.approx(best, abs=1e-4)
-
     @pytest.mark.parametrize("noise", [symmetric(10, 0.2), pairflip(10, 0.4)], ids=["symmetric", "pair"])
     def test_auto_takes_pixels_as_they_are_and_not_what_has_odd_units(self, noise):
         X, y = load_digits(return_X_y=True)
@@ -273,15 +217,6 @@ class TestScaling:
         X, y = load_digits(return_X_y=True)
         assert VolMin(scaling="auto", max_iter=2000).fit(X[:150], y[:150]).scaling_ == "each"
 
-    def test_weights_are_repetition_for_the_choice(self, blobs):
-        X, y = blobs
-        w = np.arange(len(y)) % 3
-        a, _, _ = prepare(X, y, w.astype(float), 3, 0.0, 0.0, "common")
-        repeated = X.repeat(w, axis=0)
-        b, _, _ = prepare(repeated, y.repeat(w), None, 3, 0.0, 0.0, "common")
-        one, other = (problem.weights @ held_out_losses(problem, data) for problem, data in ((a, X), (b, repeated)))
-        assert one == pytest.approx(other, rel=1e-6)
-
     def test_pixels_are_better_with_a_common_scale(self):
         X, y = load_digits(return_X_y=True)
         noisy = corrupt(y[:1200], symmetric(10, 0.4), random_state=0)
@@ -301,11 +236,38 @@ class TestScaling:
         check(estimator)
 
 
+class TestKnownT:
+    """With T given, VolMin is the logistic model of the clean class behind it."""
+
+    def test_is_logistic_regression_with_the_identity(self, blobs):
+        X, y = blobs
+        known = VolMin(transition=np.eye(3), scaling="each").fit(X, y)
+        np.testing.assert_array_equal(known.transition_, np.eye(3))
+        logistic = LogisticRegression(C=2).fit((X - X.mean(axis=0)) / X.std(axis=0), y)  # C = 1 / (ALPHA d)
+        direction = (logistic.coef_ - logistic.coef_.mean(axis=0)) / X.std(axis=0)
+        ours = known.coef_ - known.coef_.mean(axis=0)
+        scale = np.vdot(ours, direction) / np.vdot(direction, direction)  # the temperature
+        np.testing.assert_allclose(ours, scale * direction, atol=1e-2)
+
+    @pytest.mark.parametrize(("rows", "accuracy"), [(1200, 0.88), (150, 0.45)])  # 150 rows are too few for folds
+    def test_predicts_the_clean_class_and_keeps_T(self, rows, accuracy):
+        X, y = load_digits(return_X_y=True)
+        T = pairflip(10, 0.4)
+        noisy = corrupt(y, T, random_state=0)
+        model = VolMin(transition=T).fit(X[:rows], noisy[:rows])
+        np.testing.assert_array_equal(model.transition_, T)
+        assert model.score(X[1200:], y[1200:]) > accuracy
+
+    def test_is_checked(self, blobs):
+        with pytest.raises(ValueError, match="2 x 2 but there are 3 classes"):
+            VolMin(transition=np.eye(2)).fit(*blobs)
+
+
 def test_float32_path_agrees_with_float64(blobs, monkeypatch):
     X, y = blobs
     X = X.astype(np.float32)
     exact = VolMin().fit(X, y)
-    monkeypatch.setattr("unflip.transition._forward_logistic.SMALL", 0)
+    monkeypatch.setattr("unflip.transition._cross_fit.SMALL", 0)
     rough = VolMin().fit(X, y)
     np.testing.assert_allclose(rough.transition_, exact.transition_, atol=0.02)
 

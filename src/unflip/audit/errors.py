@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from unflip._validation import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)  # == of arrays is no truth value
+@dataclass(frozen=True, eq=False)  # == of arrays has no truth value
 class LabelErrors:
     """What :func:`unflip.audit.find_label_errors` found.
 
@@ -21,17 +21,20 @@ class LabelErrors:
     posterior : ndarray of shape (n_samples, n_classes)
         P(clean = k | x, given).
     proba : ndarray of shape (n_samples, n_classes)
-        P(clean = k | x), what the model that did not see the sample says before it is told the label.
+        P(clean = k | x): what a model that did not see the sample predicts before it is told the label.
     transition : ndarray of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i), the matrix that was given, or the mean over the folds.
+        T[i, j] = P(noisy = j | clean = i), which judged the labels: the matrix that was given, or the estimate from all
+        samples, or the mean over the folds if each had its own. The symmetric matrix with the same noise rate takes the
+        place of an estimate that does not explain the held-out labels clearly better, see the Notes of
+        :func:`unflip.audit.find_label_errors`. It has the same rate for all classes; ``noise_rates`` tells them apart.
     scores : ndarray of shape (n_samples,)
         P(the label is wrong | x, given) = 1 - P(clean = given | x, given).
     suggested : ndarray of shape (n_samples,)
-        The most probable clean label; the given one where it is as probable as any other.
+        The most probable clean label; the given label if it is as probable as any other.
     n_errors : ndarray of shape (n_classes,)
         The expected number of wrong labels among those given as each class: the sum of their scores.
     histories : list of list of dict
-        Of a network, ``history_`` in each fold.
+        ``history_`` of the network of each fold; empty for other classifiers.
     """
 
     classes: NDArray[Any]
@@ -46,12 +49,12 @@ class LabelErrors:
 
     @property
     def ranked(self) -> IntArray:
-        """The samples by falling score, equal scores in the order of the data."""
+        """The samples by falling score; equal scores keep the order of the data."""
         return np.argsort(-self.scores, kind="stable")
 
     @property
     def suspects(self) -> IntArray:
-        """The samples whose suggested label is not the given one, by falling score."""
+        """The samples whose suggested label differs from the given one, by falling score."""
         order = self.ranked
         return order[self.suggested[order] != self.given[order]]
 
@@ -64,3 +67,18 @@ class LabelErrors:
     def rate(self) -> float:
         """The expected share of wrong labels."""
         return self.total / len(self.scores)
+
+    @property
+    def noise_rates(self) -> FloatArray:
+        """The expected share of wrong labels among the samples of each clean class, shape (n_classes,).
+
+        ::
+
+            1 - sum of P(clean = k | x, given) over the samples given as k  /  the sum over all samples
+
+        It is counted in the data, so it differs between classes even if T is symmetric. A class without samples has
+        rate 0.
+        """
+        size = self.posterior.sum(axis=0)
+        kept = (self.posterior * (self.given[:, np.newaxis] == self.classes)).sum(axis=0)
+        return np.clip(1 - np.divide(kept, size, out=np.ones_like(size), where=size > 0), 0, 1)

@@ -9,17 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
-from unflip._base import check_rows
+from unflip import registry
+from unflip._base import check_rows, resolve_transition
 from unflip._validation import FloatArray, IntArray, check_labels, check_transition
-from unflip.audit._fold import check_classifier, explanation, history_of, predicted, seeded, transition_of, unfitted
 from unflip.audit.errors import LabelErrors
 from unflip.core import clean_posterior, clean_prior
 from unflip.noise import symmetric
+from unflip.transition.volmin import VolMin
 
 LARGEST_SEED = 2**31 - 1
+EVEN = 0.01  # EM leaves a class that starts at zero there
+EM_STEPS = 8  # more would bring p to the edge of the simplex, where it forgets which of two labels is likelier
 
 
 def find_label_errors(
@@ -41,75 +45,74 @@ def find_label_errors(
         P(clean = k | x, given = j)  =  p_k(x) T[k, j] / sum_l p_l(x) T[l, j]
         score                        =  1 - P(clean = given | x, given)
 
-    With T = I no label can be wrong; where T tells nothing, the score is 1 - p_given(x). Between them a label j that
-    often comes from class i, with a large T[i, j], is doubted on less evidence than one that hardly ever does. Scores
-    are probabilities, therefore their sum over some samples is the expected number of wrong labels among them.
+    With T = I no label can be wrong; if T says nothing, the score is 1 - p_given(x). In between, a label j that often
+    comes from class i, with a large T[i, j], is doubted on less evidence than one that hardly ever does. Scores are
+    probabilities, so their sum over some samples is the expected number of wrong labels among them.
 
     Parameters
     ----------
     X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features), or array of images
-        What the classifier takes.
+        Whatever the classifier takes.
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
     classifier : classifier with ``predict_proba``, default=None
-        Cloned and fitted anew in each fold. None is :class:`unflip.transition.VolMin` with ``scaling="auto"``. A
-        classifier of this package predicts p(x) and has its own T. Any other learns the noisy posterior q(x) = p(x) T,
-        from which p(x) is taken, see Notes. In a pipeline, or a search such as ``GridSearchCV``, the classifier inside
-        decides.
+        Cloned and fitted again in each fold. If None, :class:`unflip.transition.VolMin` is used. A classifier of this
+        package predicts p(x). Any other learns the noisy posterior q(x) = p(x) T, from which p(x) is computed, see
+        Notes. In a pipeline, or a search such as ``GridSearchCV``, the classifier inside decides.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, fitted in each fold.
-        None is the classifier's own T, and VolMin's where it has none. A classifier of this package with
-        ``transition=None`` is trained with what is given here.
+        T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is fitted once
+        to all samples. If None, VolMin and the linear classifiers of this package use VolMin's estimate from all
+        samples, which is that of :func:`unflip.transition.estimate_transition`; with any other classifier, T is its
+        own, or else VolMin's estimate in each fold. A classifier of this package with ``transition=None`` is trained
+        with the T that is given here.
     cv : int, splitter or iterable of (train, test), default=5
-        An int is the number of stratified, shuffled folds. Where a splitter holds a sample out more than once, its
+        An int is the number of stratified, shuffled folds. If a splitter holds a sample out more than once, its
         posteriors are averaged.
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+        All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
-        Seeds the folds, and the classifier where its own ``random_state`` is None.
+        Seeds the folds, and the classifier and the estimator of T unless they have a ``random_state`` of their own.
     on_fold : callable, default=None
         Called with 0, 1, ... as each fold begins.
 
     Returns
     -------
     LabelErrors
-        ``scores``, ``suggested``, ``posterior``, ``transition``, ``n_errors`` a class, ``ranked``, ``suspects``.
+        ``scores``, ``suggested``, ``posterior``, ``transition``, ``n_errors`` per class, ``ranked``, ``suspects``,
+        ``noise_rates``.
 
     Notes
     -----
-    Folds are needed because a model that saw a wrong label has partly learnt it. A class whose samples all lie in one
+    Folds are needed because a model that saw a wrong label has partly learned it. A class whose samples all lie in one
     fold, such as one that occurs once, is unknown to the model of that fold: its labels score high, which is right for
-    a misspelt label and should be looked at otherwise.
+    a misspelled label and deserves a look otherwise.
 
     *What T never saw.* An estimated T[i, j] may be zero only because no such flip was among the n_i samples of class i,
     and would then hide it. So Bayes' rule uses T with one sample of evenly spread labels added to each row, (n_i T[i] +
     1 / n_classes) / (n_i + 1).
 
-    *Even flips.* T has c (c - 1) numbers, which few labels of a class and pair tell; their errors disturb the order of
-    the scores. So the symmetric T with the same rate takes its place, one number, unless the estimated one explains the
-    held-out labels so much better that Akaike's criterion prefers it::
+    *Even flips.* T has c (c - 1) free entries, and the few labels of a class and pair determine them poorly; their
+    errors disturb the order of the scores. So the symmetric T with the same noise rate, a single number, takes its
+    place, unless the estimated one explains the held-out labels so much better that Akaike's criterion prefers it::
 
         sum_i log (p(x_i) T)_{y_i}  -  sum_i log (p(x_i) T_symmetric)_{y_i}   >   c (c - 1) - 1
 
     With a symmetric T the order is that of 1 - p_given(x). A matrix that was given is used as it is.
 
-    *The clean posterior of a noisy one.* q(x) of a fitted model is rarely a mixture of the rows of T, so q T^-1 leaves
-    the simplex. Instead p(x) goes from the clean prior towards what explains q best, the solution of p T = q where one
-    exists, in eight steps of EM::
+    *The clean posterior from a noisy one.* q(x) of a fitted model is rarely a mixture of the rows of T, so q T^-1
+    leaves the simplex. Instead p(x) moves from the clean prior towards what explains q best, the solution of p T = q if
+    one exists, in eight steps of EM::
 
         p -> argmax  sum_j q_j log (p T)_j,      p_k <- p_k sum_j T[k, j] q_j / (p T)_j
 
-    At the end of that path many p_k are zero, and the order of what is hardly possible is lost. Before, one sample with
-    the labels of the noisy prior is added to the n that the model learnt from, q <- (n q + prior) / (n + 1): a forest
-    or neighbours may rule a label out, and what is impossible cannot be judged.
+    At the end of that path many p_k are zero, and the order of the unlikely classes is lost. Before the first step, one
+    sample with the labels of the noisy prior is added to the n that the model learned from, q <- (n q + prior) /
+    (n + 1): a forest or nearest neighbors may rule a label out, and what is impossible cannot be judged.
 
-    *Which classifier.* The default is linear in the features. Which scale they need, held-out noisy labels tell: unit
-    variance each, right for tables, or one scale for all, right for pixels, of which the rare ones would count too
-    much. On the digits with symmetric noise 0.2 the average precision is 0.979 with the first and 0.994 with the
-    second, which it takes (``benchmarks/audit.py``). Where a linear model is too weak, give a network, such as
-    :class:`unflip.transition.CrossFitEM`.
-
-    Nearly all of the time goes into fitting the classifier, once a fold.
+    *Which classifier.* The default is linear in the features and chooses their scale itself (see
+    :class:`~unflip.transition.VolMin`): on the digits with symmetric noise 0.2, one scale for all pixels, with an
+    average precision of 0.994 instead of 0.979 (``benchmarks/audit.py``). If a linear model is too weak, pass a
+    network, such as :class:`unflip.transition.CrossFitEM`.
 
     Examples
     --------
@@ -124,44 +127,58 @@ def find_label_errors(
     check_rows(X, y)
     given = np.asarray(y)
     known, codes = check_labels(given, classes)
-    _check_repeated(codes)
+    if np.bincount(codes).max() < 2:
+        raise ValueError(
+            f"each of the {len(codes)} labels occurs once, so no class can be learned from some samples and judged in "
+            "others; give y as classes, with several samples each"
+        )
     check_classification_targets(given)
-    model = check_classifier(classifier, X)
-    transition = _check_transition(transition, len(known))
+    model = clone(_check_classifier(classifier, X))
+    if not hasattr(transition, "fit") or isinstance(transition, type):
+        transition = None if transition is None else check_transition(transition, len(known))
     (X,) = indexable(X)
     random = check_random_state(random_state)
-    judged: list[_Fold] = []
+    shared = _shared_transition(model, transition, X, codes, known, random_state)
+    folds: list[_Fold] = []
     histories = []
-    for train, test in _folds(cv, X, given, codes, random):
+    for train, test in _splits(cv, X, given, codes, random):
         if on_fold is not None:
-            on_fold(len(judged))
+            on_fold(len(folds))
         seed = None if random_state is None else int(random.randint(LARGEST_SEED))
-        wanted = seeded(clone(transition), seed) if hasattr(transition, "fit") else transition
         seen = _safe_indexing(X, train)
-        fitted = seeded(unfitted(model, known, wanted), seed).fit(seen, given[train])
-        T, estimated = transition_of(fitted, wanted, seen, codes[train], known)
+        fitted = _seeded(clone(model), seed).fit(seen, given[train])
+        learner, _ = _inside(fitted)
+        histories.append(list(getattr(learner, "history_", [])))  # of a network, epoch by epoch
+        if shared is not None:
+            T, estimated = shared
+        elif getattr(learner, "transition_", None) is not None:
+            own = getattr(learner, "transition", None)
+            T, estimated = check_transition(learner.transition_, len(known)), own is None or hasattr(own, "fit")
+        else:
+            T, estimated = _estimate(None, fitted, seen, codes[train], known, seed), True
         counts = np.bincount(codes[train], minlength=len(known))
         prior, used = clean_prior(counts / counts.sum(), T), T
         if estimated:
             size = counts.sum() * prior[:, np.newaxis]
             used = (size * T + 1 / len(known)) / (size + 1)  # see Notes
-        proba, noisy = predicted(fitted, _safe_indexing(X, test), counts, known)
-        judged.append(_Fold(test, proba, noisy, T, used, prior, estimated))
-        histories.append(history_of(fitted))
-    judged = _with_even_flips(judged, codes)
-    posterior, proba = _posteriors(judged, codes)
-    n = len(codes)
-    scores = 1 - posterior[np.arange(n), codes]
+        proba, noisy = _predicted(fitted, _safe_indexing(X, test), counts, known)
+        folds.append(_Fold(test, proba, noisy, T, used, prior, estimated))
+    folds = _with_even_flips(folds, codes)
+    posterior, proba = _posteriors(folds, codes)
+    scores = 1 - posterior[np.arange(len(codes)), codes]
     best = np.where(posterior.max(axis=1) > 1 - scores, posterior.argmax(axis=1), codes)
-    known = _with_dtype(known, given.dtype)
+    # The classes have the type of y, unless that would change one (a name longer than any in y).
+    named = known.astype(given.dtype)
+    named = named if np.array_equal(named, known) else known
     return LabelErrors(
-        classes=known,
+        classes=named,
         given=given,
         posterior=posterior,
         proba=proba,
-        transition=np.mean([fold.transition for fold in judged], axis=0),
+        # A T that all folds share is its own mean without rounding.
+        transition=np.mean(list({id(fold.transition): fold.transition for fold in folds}.values()), axis=0),
         scores=scores,
-        suggested=known[best],
+        suggested=named[best],
         n_errors=np.bincount(codes, scores, minlength=len(known)).astype(np.float64),
         histories=[history for history in histories if history],
     )
@@ -177,31 +194,146 @@ class _Fold(NamedTuple):
     estimated: bool
 
     def p(self, T: FloatArray) -> FloatArray:
-        """P(clean = k | x) of the samples that were held out."""
+        """Return P(clean = k | x) of the samples that were held out."""
         return explanation(self.proba, T, self.prior) if self.noisy else self.proba
+
+    def log_likelihood(self, T: FloatArray, codes: IntArray) -> float:
+        given = (self.p(T) @ T)[np.arange(len(self.proba)), codes[self.test]]
+        return float(np.log(np.maximum(given, np.finfo(np.float64).tiny)).sum())
+
+
+def explanation(q: FloatArray, T: FloatArray, prior: FloatArray) -> FloatArray:
+    """Return the p that makes sum_j q_j log (p T)_j large for each row of q, by EM from the prior."""
+    p = np.tile(EVEN / len(T) + (1 - EVEN) * prior, (len(q), 1))
+    for _ in range(EM_STEPS):
+        explained = p @ T
+        p *= np.divide(q, explained, out=np.zeros_like(q), where=explained > 0) @ T.T
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def _check_classifier(classifier: Any, X: Any) -> Any:
+    if classifier is None:
+        if getattr(X, "ndim", 2) > 2:
+            raise ValueError(
+                f"the default classifier takes a table, but X has shape {X.shape}. Pass X.reshape(len(X), -1), or a "
+                "network: classifier=NoisyLabelClassifier(network='cnn6')"
+            )
+        return VolMin()
+    name = classifier.__name__ if isinstance(classifier, type) else type(classifier).__name__
+    if isinstance(classifier, type) or not (hasattr(classifier, "fit") and hasattr(classifier, "get_params")):
+        raise ValueError(f"classifier must be a scikit-learn classifier, such as VolMin(), or None; got {classifier!r}")
+    if not hasattr(classifier, "predict_proba"):
+        raise ValueError(
+            f"classifier must have predict_proba, because scores are probabilities; {name} has none. Wrap it: "
+            f"sklearn.calibration.CalibratedClassifierCV({name}(...))"
+        )
+    return classifier
+
+
+def _inside(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Any]:
+    """Return the classifier inside pipelines and searches; and X, if given, as the steps before it transform it."""
+    while True:
+        if isinstance(model, Pipeline):
+            if X is not None and len(model) > 1:
+                X = clone(model[:-1]).fit_transform(X, y)
+            model = model[-1]
+        elif hasattr(model, "refit") and hasattr(model, "estimator"):
+            model = getattr(model, "best_estimator_", model.estimator)
+        else:
+            return model, X
+
+
+def _seeded(estimator: Any, seed: Any) -> Any:
+    """Return the estimator, with a seed wherever it has none of its own."""
+    if seed is not None:
+        unset = [k for k, v in estimator.get_params().items() if v is None and k.split("__")[-1] == "random_state"]
+        estimator.set_params(**dict.fromkeys(unset, seed))
+    return estimator
+
+
+def _shared_transition(
+    model: Any, transition: Any, X: Any, codes: IntArray, classes: NDArray[Any], random_state: Any
+) -> tuple[FloatArray, bool] | None:
+    """Return the T of all folds and whether it is an estimate, or None if each fold has its own.
+
+    The model is told all classes, and T unless it has its own.
+    """
+    learner, _ = _inside(model)
+    params = learner.get_params(deep=False)
+    if "classes" in params and params["classes"] is None:
+        learner.set_params(classes=classes)
+    unset = "transition" in params and params["transition"] is None
+    entry = registry.find_class(type(learner).__name__)
+    by_volmin = entry is not None and entry.family == "linear" and entry.takes_transition and not entry.robust
+    if transition is None and not (unset and (by_volmin or isinstance(learner, VolMin))):
+        return None
+    estimated = transition is None or hasattr(transition, "fit")
+    T = _estimate(transition, model, X, codes, classes, random_state) if estimated else transition
+    if unset:
+        learner.set_params(transition=T)
+    return T, estimated
+
+
+def _estimate(
+    transition: Any, model: Any, X: Any, codes: IntArray, classes: NDArray[Any], random_state: Any
+) -> FloatArray:
+    """Return T as an estimator, or VolMin if None, learns it from the samples as they reach the classifier."""
+    learner, features = _inside(model, X, classes[codes])
+    is_volmin = transition is None and isinstance(learner, VolMin)
+    estimator = clone(learner) if is_volmin else VolMin() if transition is None else clone(transition)
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(LARGEST_SEED)
+    try:
+        T, fitted = resolve_transition(_seeded(estimator, random_state), None, features, codes, classes, None)
+    except (TypeError, ValueError) as error:
+        if transition is not None or is_volmin:
+            raise
+        raise ValueError(
+            f"VolMin cannot estimate T from the X that {type(learner).__name__} was fitted to ({error}). Pass T as "
+            "transition, or a Pipeline whose last step receives a table of numbers"
+        ) from error
+    if is_volmin:
+        learner.set_params(scaling=fitted.scaling_)  # chosen once for all folds
+    return T
+
+
+def _predicted(model: Any, X: Any, counts: IntArray, classes: NDArray[Any]) -> tuple[FloatArray, bool]:
+    """Return the model's probabilities of X, shape (n_samples, n_classes), and whether they are of noisy labels.
+
+    ``counts`` are those of the labels that the model has seen.
+    """
+    proba = np.asarray(model.predict_proba(X), dtype=np.float64)
+    p = np.zeros((len(proba), len(classes)))
+    p[:, np.searchsorted(classes, model.classes_)] = proba  # a fold may lack a class
+    learner, _ = _inside(model)
+    method = getattr(learner, "method", None)
+    entry = registry.find_class(type(learner).__name__)
+    if entry is not None and method in registry.names("deep"):
+        entry = registry.find(method, "deep")
+    robust = entry is not None and entry.robust
+    # NoisyLabelClassifier keeps the T it was given even if cross-entropy learns the noisy posterior.
+    if robust or (getattr(learner, "transition_", None) is not None and method != "ce"):
+        return p, False
+    n = counts.sum()
+    return (n * p + counts / n) / (n + 1), True
 
 
 def _with_even_flips(folds: list[_Fold], codes: IntArray) -> list[_Fold]:
-    """The folds with a symmetric T where the held-out labels do not contradict it, see Notes; else as they are."""
+    """Return the folds with a symmetric T if the held-out labels do not contradict it (see Notes), or unchanged."""
     c = len(folds[0].prior)
     rate = float(np.mean([fold.prior @ (1 - np.diag(fold.transition)) for fold in folds]))
     if not all(fold.estimated for fold in folds) or not 0 < rate < (c - 1) / c:
         return folds
     even = symmetric(c, rate)
-    gain = sum(_log_likelihood(fold, fold.used, codes) - _log_likelihood(fold, even, codes) for fold in folds)
+    gain = sum(fold.log_likelihood(fold.used, codes) - fold.log_likelihood(even, codes) for fold in folds)
     held_out = sum(len(fold.proba) for fold in folds)
     if gain * len(codes) / held_out > c * (c - 1) - 1:  # a splitter may hold samples out more than once
         return folds
     return [fold._replace(transition=even, used=even) for fold in folds]
 
 
-def _log_likelihood(fold: _Fold, T: FloatArray, codes: IntArray) -> float:
-    given = (fold.p(T) @ T)[np.arange(len(fold.proba)), codes[fold.test]]
-    return float(np.log(np.maximum(given, np.finfo(np.float64).tiny)).sum())
-
-
 def _posteriors(folds: list[_Fold], codes: IntArray) -> tuple[FloatArray, FloatArray]:
-    """P(clean = k | x, given) and P(clean = k | x) of each sample, the means over the folds that hold it out."""
+    """Return P(clean = k | x, given) and P(clean = k | x), the means over the folds that hold the sample out."""
     n, c = len(codes), len(folds[0].prior)
     after, before, times = np.zeros((n, c)), np.zeros((n, c)), np.zeros((n, 1))
     for fold in folds:
@@ -217,21 +349,7 @@ def _posteriors(folds: list[_Fold], codes: IntArray) -> tuple[FloatArray, FloatA
     return after / times, before / times
 
 
-def _check_repeated(codes: IntArray) -> None:
-    if np.bincount(codes).max() < 2:
-        raise ValueError(
-            f"each of the {len(codes)} labels occurs once, so no class can be learnt from some samples and judged in "
-            "others; give y as classes, with several samples each"
-        )
-
-
-def _check_transition(transition: Any, n_classes: int) -> Any:
-    if transition is None or (hasattr(transition, "fit") and not isinstance(transition, type)):
-        return transition
-    return check_transition(transition, n_classes)
-
-
-def _folds(
+def _splits(
     cv: Any, X: Any, y: NDArray[Any], codes: IntArray, random: np.random.RandomState
 ) -> Iterator[tuple[Any, Any]]:
     if not isinstance(cv, Integral):
@@ -247,9 +365,3 @@ def _folds(
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # see Notes
         splits = list(splitter.split(np.zeros(len(codes)), codes))
     yield from splits
-
-
-def _with_dtype(classes: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The classes in the type of y, unless that would change one (a name longer than any in y)."""
-    cast = classes.astype(dtype)
-    return cast if np.array_equal(cast, classes) else classes

@@ -20,7 +20,7 @@ from unflip._validation import FloatArray, IntArray
 from unflip.core.ldce import solve_prior
 from unflip.core.one_vs_rest import BinaryRates, binary_rates, check_informative
 from unflip.linear._base import TransitionClassifier
-from unflip.transition._crossfit_logistic import row_keys
+from unflip.transition._cross_fit import row_keys
 
 BoolArray = NDArray[np.bool_]
 Splits = list[tuple[IntArray, IntArray]]

@@ -1,42 +1,28 @@
-"""T: estimators of the noise transition matrix from noisy labels alone, one a file.
+"""T: estimators of the noise transition matrix from noisy labels alone, one per file.
 
-Each has ``fit(X, y)`` and then ``transition_``, T[i, j] = P(noisy = j | clean = i), and predicts the clean class.
-``VolMinNet`` and ``CrossFitEM`` train networks and live in ``unflip.deep``; PyTorch is imported at their first use.
+Each has ``fit(X, y)`` and then ``transition_``, T[i, j] = P(noisy = j | clean = i), and predicts the clean class. The
+names come from ``unflip.registry`` and are loaded on first use: those that train networks import PyTorch only then.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from unflip.transition._estimate import estimate_transition
-from unflip.transition.anchor_points import AnchorPoints
-from unflip.transition.dual_t import DualT
+from unflip import registry
+from unflip.transition.estimate import estimate_transition
 from unflip.transition.sample import Sample, sample_rows
-from unflip.transition.volmin import VolMin
 
-if TYPE_CHECKING:
-    from unflip.transition.crossfit import CrossFitEM
-    from unflip.transition.volminnet import VolMinNet
+_ESTIMATORS = [entry.cls for entry in registry.ENTRIES if entry.family == "transition"]
 
-__all__ = [
-    "AnchorPoints",
-    "CrossFitEM",
-    "DualT",
-    "Sample",
-    "VolMin",
-    "VolMinNet",
-    "estimate_transition",
-    "sample_rows",
-]
-
-_WITH_NETWORKS = {"CrossFitEM": "crossfit", "VolMinNet": "volminnet"}
+__all__ = ["Sample", "estimate_transition", "sample_rows", *_ESTIMATORS]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WITH_NETWORKS:
+    entry = registry.find_class(name)
+    if entry is None or entry.family != "transition":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_module("unflip.deep")  # first: it says how to install PyTorch
-    value = getattr(import_module(f"unflip.transition.{_WITH_NETWORKS[name]}"), name)
-    globals()[name] = value
+    if entry.networks:
+        import_module("unflip.deep")  # first, because it says how to install PyTorch
+    globals()[name] = value = entry.load()
     return value
 
 

@@ -12,7 +12,6 @@ from rich.progress import track
 
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray
-from unflip.core.em import em_transition, mean_log_likelihood
 from unflip.core.ldce import well_conditioned
 from unflip.deep._network_estimator import (
     LARGEST_SEED,
@@ -25,6 +24,7 @@ from unflip.deep._network_estimator import (
 from unflip.deep.losses import ForwardLoss
 from unflip.deep.methods.forward import Forward
 from unflip.deep.trainer import Trainer
+from unflip.transition._cross_fit import em_transition, mean_log_likelihood
 from unflip.transition.volminnet import VolMinNet
 
 LEAST_STEPS = 50  # of each network in a round; on 1,797 digits 10 left T unfinished and 150 over-fitted

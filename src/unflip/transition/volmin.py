@@ -10,24 +10,21 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from unflip._base import LinearClassifier, check_training_data
+from unflip._base import LinearClassifier, check_training_data, resolve_transition
 from unflip._validation import FloatArray
 from unflip.core.ldce import well_conditioned
-from unflip.transition._crossfit_logistic import cross_fit, held_out_losses
-from unflip.transition._forward_logistic import Problem, label_loss, logits, prepare
+from unflip.transition._cross_fit import Problem, choose_scaling, cross_fit, fit_model, prepare
 
-LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients a parameter
+LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
 FLOOR = 1e-6  # added to the squared singular values of T in the volume
-SCALINGS = ("each", "common")
-# Of "common" in log-likelihood a label: pixels lead by 0.003 to 0.025, columns of other units by next to nothing.
-LEAST_LEAD = 0.0025
+SCALINGS = ("each", "common", "auto")
 
 
 class VolMin(LinearClassifier):
     """Estimate T, and a clean classifier with it, by the transition matrix of minimum volume (linear VolMinNet).
 
     A multinomial logistic model of the clean class, followed by T, must explain the noisy labels. Among the matrices
-    that do so the one of least volume is wanted, which is the true one where the clean classes are spread well enough
+    that do, the one of least volume is chosen; it is the true one if the clean classes are spread well enough
     (Li et al. 2021)::
 
         min  (1/n) sum_i w_i (-log (softmax(W x_i + b) T)[y_i])  +  volume log|det T|  +  (alpha d / 2n) |W|^2
@@ -36,25 +33,28 @@ class VolMin(LinearClassifier):
 
     Parameters
     ----------
+    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
+        If None, T is estimated. If T is given, or another estimator for it, only the model of the clean class is fitted
+        through that T.
     volume : float, default=1e-3
         Weight of log|det T|.
     alpha : float, default=0.004
-        Penalty on W, for the d features as scaled. ``alpha * d`` is 1 / C of scikit-learn's ``LogisticRegression``: the
-        logits may vary alike whatever the number of features.
-    scaling : {"each", "common", "auto"}, default="each"
-        "each" brings every feature to unit variance, "common" divides all by one number, so that their mean variance
-        is one. "auto" takes the one whose models better predict noisy labels that they did not see. See Notes.
+        Penalty on W, for the d features as scaled. ``alpha * d`` is 1 / C of scikit-learn's ``LogisticRegression``, so
+        that the logits may vary equally whatever the number of features.
+    scaling : {"each", "common", "auto"}, default="auto"
+        "each" scales every feature to unit variance. "common" divides all features by one number, so that their mean
+        variance is one. "auto" uses whichever better predicts noisy labels that the model did not see; see Notes.
     rounds : int, default=5
-        Largest number of rounds of cross-fitting that refine T after the minimum volume; 0 is none.
+        Largest number of rounds of cross-fitting that refine T after the minimum volume; 0 means none.
     max_iter : int, default=1000
         Largest number of L-BFGS iterations.
     tol : float or None, default=None
-        The solver stops when no entry of the gradient is larger. None is 1e-10 for small data, solved in float64,
-        and 1e-4 for data with n_samples x n_features x n_classes beyond a million, solved in float32.
+        The solver stops when no entry of the gradient is larger. If None, it is 1e-10 for small data, which are solved
+        in float64, and 1e-4 for data with n_samples x n_features x n_classes beyond a million, solved in float32.
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+        All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
-        Not used, the fit is deterministic; here so that all estimators of T take it.
+        Not used, because the fit is deterministic; it is here because all estimators of T take it.
 
     Attributes
     ----------
@@ -64,11 +64,12 @@ class VolMin(LinearClassifier):
     class_prior_ : ndarray of shape (n_classes,)
         The clean class prior: the mean of ``predict_proba`` over the training data.
     scaling_ : {"each", "common"}
-        What was used.
+        The scaling that was used.
     coef_ : ndarray of shape (n_classes, n_features)
-        Of the clean class, for the features as given.
+        Coefficients of the clean class, for the features as given.
     intercept_ : ndarray of shape (n_classes,)
     n_iter_ : int
+        Iterations that minimized the volume. Like ``loss_``, only set if T was estimated.
     loss_ : float
         The objective at the solution.
     n_features_in_ : int
@@ -80,43 +81,41 @@ class VolMin(LinearClassifier):
     gets one pseudo-sample with the labels of T_0, ``-(1/n) sum_ij T_0[i, j] log T[i, j]``: it decides where there are
     no data, keeps zeros of T from running to minus infinity in V, and vanishes as n grows.
 
-    *Volume.* log|det T| falls without bound near singular matrices, therefore it is taken as
-    ``log det(T T' + 1e-6 I) / 2``, which differs from it only there. A result whose condition number is above 100 is
-    mixed with the identity until it is not.
+    *Volume.* log|det T| falls without bound near singular matrices, so ``log det(T T' + 1e-6 I) / 2`` is used, which
+    differs from it only there. A result whose condition number is above 100 is mixed with the identity until it is not.
 
-    *Solver.* Full-batch L-BFGS with analytic gradients: weights equal repetition and the result is the same in every
-    run. W is solved in coordinates in which the covariance of X is the identity (up to 1,024 features), V in steps of
-    sqrt(n_classes). On 15,000 rows of MNIST pixels with pairflip 0.4 the first takes 121 iterations in place of 177; on
-    the CIFAR-10 features, which are uncorrelated, it changes nothing. The large float32 problems stop at tol before
-    the optimum; on the CIFAR-10 features 30 more iterations moved the error of T by 0.002 or less.
+    *Solver.* Full-batch L-BFGS with analytic gradients: weights equal repetition, and every run gives the same result.
+    W is solved in coordinates in which the covariance of X is the identity (up to 1,024 features), V in steps of
+    sqrt(n_classes); on 15,000 rows of MNIST pixels this takes 121 iterations instead of 177. Large float32 problems
+    stop at tol before the optimum; on the CIFAR-10 features, 30 more iterations moved the error of T by 0.002 or less.
 
-    *Cross-fitting.* A model with many features memorises noisy labels, explains them without T, and T comes out too
-    near to the identity. So the T of minimum volume is only the start: the data are split in five folds (two if they
-    are large), each gets its logits from a logistic model that did not see it, and T, together with one temperature of
-    those logits, is fitted to the noisy labels by EM; then the models are fitted anew through the new T. With pairflip
-    0.4 this takes the error of T on 1,078 digits from 0.41 to 0.09, and on the first 5,000 CIFAR-10 features from 0.55
-    to 0.08; on all 50,000 it mends pairflip 0.45 (0.091 to 0.019). It costs a little where minimum volume is already
-    good: symmetric 0.2 on 50,000 rows goes from 0.029 to 0.039, clean labels on 5,000 from 0.014 to 0.060
-    (``benchmarks/transition.py``). It is left out with fewer than 20 different rows per class. The folds follow from
-    the values of the rows, not from their order.
+    *Cross-fitting.* A model with many features memorizes noisy labels and explains them without T, so T comes out too
+    close to the identity. The T of minimum volume is therefore only the start: the data are split into five folds (two
+    if they are large), each fold gets its logits from a logistic model that did not see it, and T, together with one
+    temperature of those logits, is fitted to the noisy labels by EM; then the models are fitted again through the new
+    T. With pairflip 0.4 and ``scaling="each"`` this takes the error of T on 1,078 digits from 0.41 to 0.09, and on the
+    first 5,000 CIFAR-10 features from 0.55 to 0.08; on all 50,000 it fixes pairflip 0.45 (0.091 to 0.019). It costs a
+    little where minimum volume is already good: symmetric 0.2 on 50,000 rows goes from 0.029 to 0.039, clean labels on
+    5,000 from 0.014 to 0.060 (``benchmarks/transition.py``). It is left out with fewer than 20 distinct rows per
+    class. The folds follow from the values of the rows, not from their order.
 
-    *Scaling.* It decides what the penalty takes for simple. With the variances v_j of the features as they are given,
-    and W for these features, it is::
+    *Scaling.* The scaling decides which models the penalty considers simple. With the variances v_j of the features as
+    given, and W for these features, the penalty is::
 
         each     (alpha / 2n)  d  sum_kj v_j W_kj^2               the same for features in any units
         common   (alpha / 2n)  (sum_j v_j)  sum_kj W_kj^2         the same for features in any axes
 
-    "each" is right for the columns of a table, whose units mean nothing. In pixels, or principal components, a small
-    variance means that there is little to see, and "each" has the noise there count as much as the picture. "auto"
-    fits logistic regression to the noisy labels in both scalings, with the folds of cross-fitting, and takes the one
-    that gives the labels held out the larger likelihood, each at its best temperature: "common" if it leads by
-    more than 0.0025 a label, else "each", and so with fewer than 20 different rows per class. No clean label is needed,
-    for T is the same for both.
+    "each" is right for the columns of a table, whose units mean nothing. In pixels or principal components, a small
+    variance means that there is little to see, and "each" makes the noise there count as much as the picture. "auto"
+    fits logistic regression to the noisy labels in both scalings, with the folds of cross-fitting, and compares the
+    likelihood of the held-out labels, each at its best temperature: it uses "common" if that leads by more than 0.0025
+    per label, and "each" otherwise or if there are fewer than 20 distinct rows per class. In large data, 5,000 distinct
+    rows decide (more with many features or classes). No clean label is needed, because T is the same for both.
 
-    *Defaults.* On 320 features of CIFAR-10 (50,000 rows) ten times the default alpha pulls T towards the identity, for
-    the model cannot be sure of the clean class, and a quarter of it makes the model too sure, so T takes its errors
-    for noise. volume = 5e-3 raises the error of T on pairflip 0.4 from 0.02 to 0.06; below 1e-3 it trades a smaller
-    error there (0.01) for a larger one on symmetric 0.6 (0.065).
+    *Defaults.* On 320 features of CIFAR-10 (50,000 rows, ``scaling="each"``), ten times the default alpha pulls T
+    towards the identity, because the model cannot be sure of the clean class; a quarter of it makes the model too sure,
+    so that T mistakes its errors for noise. volume = 5e-3 raises the error of T on pairflip 0.4 from 0.02 to 0.06;
+    below 1e-3 it trades a smaller error there (0.01) for a larger one on symmetric 0.6 (0.065).
 
     References
     ----------
@@ -134,15 +133,17 @@ class VolMin(LinearClassifier):
     def __init__(
         self,
         *,
+        transition: Any = None,
         volume: float = 1e-3,
         alpha: float = 0.004,
-        scaling: str = "each",
+        scaling: str = "auto",
         rounds: int = 5,
         max_iter: int = 1000,
         tol: float | None = None,
         classes: ArrayLike | None = None,
         random_state: Any = None,
     ) -> None:
+        self.transition = transition
         self.volume = volume
         self.alpha = alpha
         self.scaling = scaling
@@ -165,44 +166,52 @@ class VolMin(LinearClassifier):
         self._check_parameters()
         X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
         c, d = len(self.classes_), X.shape[1]
-        data = X, codes, weights, c, self.volume, self.alpha * d
-        self.scaling_ = self.scaling
-        if self.scaling == "auto":
-            each, common = (prepare(*data, scaling)[0] for scaling in ("each", "common"))
-            self.scaling_ = "common" if _is_better(common, each, X) else "each"
-        problem, mean, scale = prepare(*data, self.scaling_)
-        tol = self.tol if self.tol is not None else (1e-10 if problem.X.dtype == np.float64 else 1e-4)
+        self.scaling_ = choose_scaling(X, codes, weights, c) if self.scaling == "auto" else self.scaling
+        problem, mean, scale = prepare(X, codes, weights, c, self.volume, self.alpha * d, self.scaling_)
+        if self.transition is None:
+            T, W, b = self._minimum_volume(problem)
+            if self.rounds:
+                T, W, b = cross_fit(problem, T, self.rounds) or (T, W, b)
+            T = well_conditioned(T)
+        else:
+            T, _ = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
+            _, W, b = cross_fit(problem, T, 1, known=True) or (T, *problem.unpack(fit_model(problem, T)))
+        self.transition_ = T
+        proba = softmax(problem.logits(W, b), axis=0)
+        self.class_prior_ = proba.astype(np.float64) @ problem.weights
+        self.class_prior_ /= self.class_prior_.sum()
+        self.coef_ = W / scale
+        self.intercept_ = b - self.coef_ @ mean
+        return self
 
-        start = np.zeros(d * c + c + c * c)
+    def _minimum_volume(self, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return T, W (c, d) and b (c,) that minimize the objective."""
+        c, d = len(problem.slices), problem.X.shape[1]
+        small = problem.X.dtype == np.float64
+        tol = self.tol if self.tol is not None else (1e-10 if small else 1e-4)
         result = minimize(
             _objective,
-            start,
+            np.zeros(d * c + c + c * c),
             args=(problem,),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20},
         )
-        if result.nit >= self.max_iter:
-            _warn_not_converged(self.max_iter, float(np.abs(result.jac).max()), tol)
-
         theta = result.x
-        if problem.X.dtype == np.float64 and len(theta) <= LARGEST_POLISH and result.nit < self.max_iter:
+        if result.nit >= self.max_iter:
+            warnings.warn(
+                f"VolMin stopped after max_iter={self.max_iter} iterations with a gradient of "
+                f"{np.abs(result.jac).max():.1e} (tol={tol:.1e}); T is usually good by then. Raise max_iter or tol, or "
+                "alpha if the classes are separable",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif small and len(theta) <= LARGEST_POLISH:
             theta = _polish(theta, problem)
-
-        W, b, V = _unpack(theta, problem)
-        T = _transition(V)[0]
-        refined = cross_fit(problem, X, T, self.rounds) if self.rounds else None
-        if refined is not None:
-            T, W, b = refined
-        self.transition_ = well_conditioned(T)
-        proba = softmax(logits(W, b, problem), axis=0)
-        self.class_prior_ = proba.astype(np.float64) @ problem.weights
-        self.class_prior_ /= self.class_prior_.sum()
-        self.coef_ = W / scale
-        self.intercept_ = b - self.coef_ @ mean
         self.n_iter_ = max(int(result.nit), 1)
         self.loss_ = float(result.fun)
-        return self
+        W, b, V = _unpack(theta, problem)
+        return _transition(V)[0], W, b
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return P(clean = k | x), shape (n_samples, n_classes)."""
@@ -214,30 +223,18 @@ class VolMin(LinearClassifier):
             value: Any = getattr(self, name)
             if not (isinstance(value, Real) and 0 <= float(value) < np.inf) and not (name == "tol" and value is None):
                 raise ValueError(f"{name} must be a number >= 0; got {value!r}")
-        if not (isinstance(self.scaling, str) and self.scaling in (*SCALINGS, "auto")):
+        if not (isinstance(self.scaling, str) and self.scaling in SCALINGS):
             raise ValueError(f"scaling must be 'each', 'common' or 'auto'; got {self.scaling!r}")
-        if not (isinstance(self.rounds, Integral) and self.rounds >= 0):
-            raise ValueError(f"rounds must be a whole number >= 0; got {self.rounds!r}")
-        if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter must be a whole number >= 1; got {self.max_iter!r}")
-
-
-def _warn_not_converged(max_iter: int, gradient: float, tol: float) -> None:
-    warnings.warn(
-        f"VolMin stopped after max_iter={max_iter} iterations with a gradient of {gradient:.1e} (tol={tol:.1e}); "
-        "T is usually good by then. Raise max_iter or tol, or alpha if the classes are separable",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
+        for name, least in (("rounds", 0), ("max_iter", 1)):
+            value = getattr(self, name)
+            if not (isinstance(value, Integral) and int(value) >= least):
+                raise ValueError(f"{name} must be a whole number >= {least}; got {value!r}")
 
 
 def _unpack(theta: FloatArray, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return W (c, d), b (c,) and V (c, c)."""
-    c, d = len(problem.slices), problem.X.shape[1]
-    U, b, v = np.split(theta, [c * d, c * d + c])
-    U = U.reshape(c, d)
-    W = U if problem.whitening is None else U @ problem.whitening
-    return W, b, -np.log(c) + np.sqrt(c) * v.reshape(c, c)
+    c = len(problem.slices)
+    return *problem.unpack(theta[: -c * c]), -np.log(c) + np.sqrt(c) * theta[-c * c :].reshape(c, c)
 
 
 def _transition(V: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -252,8 +249,8 @@ def _transition(V: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 def _polish(theta: FloatArray, problem: Problem, steps: int = 4) -> FloatArray:
     """Return theta after Newton steps, with the Hessian by central differences of the gradient.
 
-    A line search on values stops where they differ by rounding, that is at about 1e-8 in theta. Newton steps need the
-    gradient alone and go on to rounding in theta, so that equal problems (rows repeated, rows weighted) give equal T.
+    A line search on values stops where they differ by rounding, that is at about 1e-8 in theta. Newton steps need only
+    the gradient and continue to rounding in theta, so that equal problems (rows repeated, rows weighted) give equal T.
     """
     _, g = _objective(theta, problem)
     for _ in range(steps):
@@ -268,21 +265,13 @@ def _polish(theta: FloatArray, problem: Problem, steps: int = 4) -> FloatArray:
     return theta
 
 
-def _is_better(one: Problem, other: Problem, X: Any) -> bool:
-    """Whether one scaling predicts held-out labels clearly better than the other."""
-    losses = [held_out_losses(problem, X) for problem in (other, one)]
-    if losses[0] is None or losses[1] is None:
-        return False
-    return float(other.weights @ (losses[0] - losses[1])) > LEAST_LEAD  # both have their rows in the same order
-
-
 def _objective(theta: FloatArray, problem: Problem) -> tuple[float, FloatArray]:
-    """Return the penalised loss and its gradient in theta = (U, b, V)."""
+    """Return the penalized loss and its gradient in theta = (U, b, V)."""
     c, total, volume = len(problem.slices), problem.total, problem.volume
     W, b, V = _unpack(theta, problem)
     T, s, sums = _transition(V)
-    T_0 = _start(c)
-    loss, g_U, g_b, counts = label_loss(W, b, T, problem)
+    T_0 = np.eye(c) / 2 + 1 / (2 * c)  # where T starts, and the labels of its pseudo-samples
+    loss, g_U, g_b, counts = problem.loss(W, b, T)
     inner = T @ T.T + FLOOR * np.eye(c)
     value = loss + volume * np.linalg.slogdet(inner)[1] / 2 - np.sum(T_0 * np.log(T)) / total
     g_T = volume * np.linalg.solve(inner, T) - (counts + T_0 / total) / T
@@ -290,8 +279,3 @@ def _objective(theta: FloatArray, problem: Problem) -> tuple[float, FloatArray]:
     g_V = np.sqrt(c) * g_A * s * (1 - s)
     np.fill_diagonal(g_V, 0)  # the diagonal of A is one
     return float(value), np.concatenate([g_U.ravel(), g_b, g_V.ravel()])
-
-
-def _start(c: int) -> FloatArray:
-    """T_0, where T starts and what its pseudo-samples say."""
-    return np.eye(c) / 2 + 1 / (2 * c)

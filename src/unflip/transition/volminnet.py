@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from unflip.core.em import mean_log_likelihood
 from unflip.core.ldce import well_conditioned
 from unflip.deep._network_estimator import (
     LARGEST_SEED,
@@ -20,6 +19,7 @@ from unflip.deep._network_estimator import (
 )
 from unflip.deep.methods.volminnet import VolMinNetMethod
 from unflip.deep.trainer import Trainer
+from unflip.transition._cross_fit import mean_log_likelihood
 
 LEAST_STEPS = 1000  # small data are gone through more often than ``epochs`` says
 

@@ -1,4 +1,4 @@
-"""AnchorPoints and DualT: T from the noisy posterior of a classifier."""
+"""AnchorPoints, and DualT which shares its classifier: T from the noisy posterior."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,7 @@ from sklearn.svm import LinearSVC
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip
 from unflip.transition import AnchorPoints, DualT
-from unflip.transition._noisy_posterior import anchor_rows
-from unflip.transition.dual_t import _noisy_given_predicted
+from unflip.transition.anchor_points import anchor_rows
 
 BOTH = pytest.mark.parametrize("estimator", [AnchorPoints, DualT])
 
@@ -46,12 +45,6 @@ class TestAnchorRows:
 
     def test_class_without_samples_keeps_its_row(self):
         assert anchor_rows(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones(2), 97.0)[1].tolist() == [0, 1]
-
-
-def test_noisy_given_predicted_counts():
-    proba = np.array([[0.9, 0.1, 0], [0.8, 0.2, 0], [0.1, 0.9, 0], [0.6, 0.4, 0]])
-    T_spade = _noisy_given_predicted(proba, np.array([0, 1, 1, 0]), np.array([1.0, 1.0, 1.0, 2.0]))
-    np.testing.assert_allclose(T_spade, [[0.75, 0.25, 0], [0, 1, 0], [0, 0, 1]])
 
 
 # The shares among 200 neighbours are a calibrated posterior: the anchors' rows are T, and T_spade doubles the noise.
@@ -93,7 +86,7 @@ class TestBoth:
 
     def test_bad_input(self, estimator, blobs):
         X, y, _ = blobs
-        with pytest.raises(ValueError, match="percentile must lie"):
+        with pytest.raises(ValueError, match="percentile must be in"):
             estimator(percentile=0).fit(X, y)
         with pytest.raises(ValueError, match="LinearSVC has none"):
             estimator(LinearSVC()).fit(X, y)

@@ -23,13 +23,14 @@ def estimate_transition(
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The estimators with networks also take images.
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
-    method : {"volmin", "anchor", "dual-t"} or estimator, default="volmin"
-        :class:`VolMin`, :class:`AnchorPoints`, :class:`DualT`; or any estimator with ``fit(X, y)`` and
-        ``transition_``, which is cloned.
+    method : {"volmin", "anchor", "dual-t", "volminnet", "crossfit-em"} or estimator, default="volmin"
+        :class:`VolMin`, :class:`AnchorPoints`, :class:`DualT`, :class:`VolMinNet`, :class:`CrossFitEM`; or any
+        estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+        All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
     **params
         Further parameters of the estimator.
@@ -45,7 +46,9 @@ def estimate_transition(
            [0.2, 0.2, 0.6]])
     """
     if isinstance(method, str):
-        estimator = registry.find(method, "transition").load()()
+        from unflip import transition
+
+        estimator = getattr(transition, registry.find(method, "transition").cls)()
     elif hasattr(method, "fit") and not isinstance(method, type):
         estimator = clone(method)
     else:
@@ -54,9 +57,12 @@ def estimate_transition(
             f"transition_; got {method!r}"
         )
     given = {"classes": classes, "random_state": random_state}
-    takes = estimator.get_params(deep=False)
-    params |= {name: value for name, value in given.items() if value is not None and name in takes}
+    known = estimator.get_params(deep=False)
+    params |= {name: value for name, value in given.items() if value is not None and name in known}
     estimator.set_params(**params).fit(X, y)
     if not hasattr(estimator, "transition_"):
-        raise ValueError(f"method must be an estimator with transition_ after fit; {method!r} has none")
+        raise ValueError(
+            f"method must be an estimator that has transition_ after fit; {method!r} does not. "
+            "AnchorPoints(classifier) turns a classifier into one"
+        )
     return check_transition(estimator.transition_)

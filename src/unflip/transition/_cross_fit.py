@@ -1,0 +1,355 @@
+"""Cross-fitting: T from the posteriors of models that did not see the sample.
+
+``em_transition`` fits T to held-out posteriors of any kind: of networks in ``CrossFitEM``, of logistic models in
+``VolMin``. The rest of the file is the logistic case: the data as the solver needs them, the loss through T with its
+gradient, and the rounds of cross-fitting.
+"""
+
+import zlib
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.utils.sparsefuncs import inplace_column_scale, mean_variance_axis
+
+from unflip._validation import FloatArray, IntArray
+
+SMALL = 1_000_000  # n_samples x n_features x n_classes: up to here a step takes about a millisecond in float64
+WIDEST_WHITENING = 1024  # features; beyond it a Cholesky factor costs more than the iterations it saves
+ALPHA = 0.25  # penalty of the models per feature; the temperature makes up for it: 0.06 and 1 give nearly the same T
+LEAST_ROWS = 20  # distinct rows per class; with fewer, the models of the folds know too little
+LARGE = 10_000_000  # n_samples x n_features x n_classes: from here on two folds instead of five
+LIFT = 0.01  # EM cannot leave a zero, so the start is mixed with this much of the uniform matrix
+EM_STEPS = 30
+SETTLED = 0.005  # mean change of a row of T, summed over its entries, at which the rounds end
+# Distinct rows that suffice to choose a scaling: in all, per feature and per class, whichever is most. With fewer rows
+# per feature all models overfit, and the scaling with fewer effective features leads too easily.
+DECIDING, DECIDING_PER_FEATURE, DECIDING_PER_CLASS = 5_000, 20, 40
+# In log-likelihood per label, for "common": pixels lead by 0.003 to 0.025, columns in other units by next to nothing.
+LEAST_LEAD = 0.0025
+
+
+def em_transition(
+    posteriors: FloatArray,
+    y: IntArray,
+    transition: FloatArray,
+    *,
+    volume: float = 0.0,
+    steps: int = 1,
+    sample_weight: FloatArray | None = None,
+) -> FloatArray:
+    """Return T after EM steps with fixed posteriors P(clean | x), shape (n_samples, n_classes), and noisy codes ``y``.
+
+    See :class:`unflip.transition.CrossFitEM` for the formula. ``volume`` weighs the volume; a row whose diagonal would
+    no longer be its largest entry is left to the likelihood alone. Without volume, no step lowers the likelihood of the
+    noisy labels.
+    """
+    T = np.array(transition, dtype=np.float64)
+    c = len(T)
+    w = np.ones(len(y)) if sample_weight is None else sample_weight
+    order = np.argsort(y, kind="stable")
+    P, w = posteriors[order], w[order]
+    parts = [(P[rows], w[rows]) for rows in _slices(y[order], c)]  # samples of one noisy label each
+    for _ in range(steps):
+        N = np.empty((c, c))
+        for j, (p, weight) in enumerate(parts):
+            q = np.maximum(p @ T[:, j], 1e-300)
+            N[:, j] = T[:, j] * (p.T @ (weight / q))
+        free = _unit_rows(N, T)  # a class without samples keeps its row
+        drawn = np.maximum(free - volume * T * np.linalg.pinv(T).T, 0) if volume else free
+        on_top = (drawn.argmax(axis=1) == np.arange(c)) | (volume == 0)
+        T = np.where(on_top[:, np.newaxis], _unit_rows(drawn, free), free)
+    return T
+
+
+def mean_log_likelihood(
+    posteriors: FloatArray, y: IntArray, transition: FloatArray, sample_weight: FloatArray | None = None
+) -> float:
+    """Return the mean of log (p T)[y], the log-likelihood of noisy labels under clean posteriors p and T."""
+    q = np.einsum("nk,kn->n", posteriors, transition[:, y])
+    return float(np.average(np.log(np.maximum(q, 1e-300)), weights=sample_weight))
+
+
+class Problem(NamedTuple):
+    """Data as the objective needs them: rows sorted by noisy label, so that T[:, y] is constant over a slice."""
+
+    X: Any  # (n, d) scaled, dense or CSR
+    center: FloatArray  # (d,) still to be subtracted from X; zero if dense
+    weights: FloatArray  # (n,) summing to one
+    slices: list[slice]  # the rows of each noisy class
+    keys: NDArray[np.uint32]  # (n,) of row_keys, which decide the folds
+    total: float  # the sum of the weights as given
+    covariance: FloatArray | None  # (d, d), or None if there are too many features
+    whitening: FloatArray | None  # (d, d) P with W = U P
+    volume: float
+    penalty: float  # alpha d
+
+    @property
+    def codes(self) -> IntArray:
+        """The noisy label of each row, shape (n,)."""
+        return np.repeat(np.arange(len(self.slices)), [rows.stop - rows.start for rows in self.slices])
+
+    def take(self, kept: NDArray[np.bool_]) -> "Problem":
+        """Return the problem of some of the rows, in the same coordinates."""
+        weights = self.weights[kept]
+        share = float(weights.sum())
+        return self._replace(
+            X=self.X[kept],
+            weights=weights / share,
+            slices=_slices(self.codes[kept], len(self.slices)),
+            keys=self.keys[kept],
+            total=self.total * share,
+        )
+
+    def with_penalty(self, penalty: float) -> "Problem":
+        """Return the problem with another penalty, in coordinates in which the loss is evenly curved.
+
+        ::
+
+            W = U P,    P (cov X + c penalty / n I) P' = I
+
+        At equal probabilities the loss is curved like cov X / c, so compared with cov X the penalty counts c times.
+        Where many directions have so little variance that the penalty alone holds them, coordinates for another penalty
+        are slow: the models of 1,400 digits take 1.8 s in these and 0.2 s in their own.
+        """
+        P = None
+        if self.covariance is not None:
+            # The small number covers constant and repeated columns, and the rounding of float32.
+            identity = np.eye(len(self.covariance))
+            S = self.covariance + (len(self.slices) * penalty / self.total + 1e-5) * identity
+            P = solve_triangular(cholesky(S, lower=True), identity, lower=True)
+        return self._replace(penalty=penalty, whitening=P)
+
+    def unpack(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return W (c, d) and b (c,) of theta = (U, b)."""
+        c = len(self.slices)
+        U, b = theta[:-c].reshape(c, -1), theta[-c:]
+        return (U if self.whitening is None else U @ self.whitening), b
+
+    def logits(self, W: FloatArray, b: FloatArray, rows: Any = slice(None)) -> NDArray[Any]:
+        """Return W x + b, class by class, shape (c, n): sums over classes then run along memory."""
+        X = self.X[rows]
+        Z = np.ascontiguousarray((X @ W.T.astype(X.dtype)).T) if sparse.issparse(X) else W.astype(X.dtype) @ X.T
+        Z += (b - W @ self.center).astype(X.dtype)[:, np.newaxis]
+        return Z
+
+    def loss(self, W: FloatArray, b: FloatArray, T: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+        """Return the penalized forward loss, its gradients in U (c, d) and b (c,), and counts (c, c).
+
+        ::
+
+            (1/n) sum_i w_i (-log (softmax(W x_i + b) T)[y_i])  +  (penalty / 2n) |W|^2
+
+        ``counts[k, j]`` is the share of the samples that are clean k, by their posterior, and noisy j.
+        """
+        X, P, shrinkage = self.X, self.whitening, self.penalty / self.total
+        p = self.logits(W, b)  # (c, n), clean probabilities from the next lines on
+        p -= p.max(axis=0)
+        np.exp(p, out=p)
+        p /= p.sum(axis=0)
+        R = np.empty_like(p)  # p_k T[k, y], then the clean posterior given y, times the weight
+        for j, rows in enumerate(self.slices):
+            np.multiply(p[:, rows], T[:, j : j + 1].astype(p.dtype), out=R[:, rows])
+        q = np.maximum(R.sum(axis=0), 1e-30)  # probability of the label that was seen
+        w = self.weights.astype(p.dtype)
+        R *= w / q
+        counts = np.stack([R[:, rows].sum(axis=1, dtype=np.float64) for rows in self.slices], axis=1)
+        G = p  # the gradient in the logits is w (p - posterior)
+        G *= w
+        G -= R
+        loss = -float(self.weights @ np.log(q, dtype=np.float64)) + shrinkage / 2 * float(np.sum(W**2))
+        g_b = G.sum(axis=1, dtype=np.float64)
+        g_W = np.asarray((X.T @ G.T).T if sparse.issparse(X) else G @ X, dtype=np.float64)
+        g_W += shrinkage * W - np.outer(g_b, self.center)
+        return loss, g_W if P is None else g_W @ P.T, g_b, counts
+
+
+def prepare(
+    X: Any, codes: IntArray, weights: FloatArray | None, c: int, volume: float, penalty: float, scaling: str = "each"
+) -> tuple[Problem, FloatArray, FloatArray]:
+    """Return the problem in scaled, centered features, and the mean and scale of the given ones.
+
+    ``scaling`` is "each", which scales every feature to unit variance, or "common", which divides all of them by one
+    number so that their mean variance is one.
+    """
+    w = np.ones(len(codes)) if weights is None else weights
+    order = np.argsort(codes, kind="stable")
+    order = order[w[order] > 0]
+    w = w[order]
+    n, d = len(order), X.shape[1]
+    dtype = np.float64 if n * d * c <= SMALL else np.float32
+    total = float(w.sum())
+    share = w / total
+    X = X[order]  # a copy
+    keys = row_keys(X)
+    if sparse.issparse(X):
+        mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=share)
+        scale = _scale(mean, variance, scaling)
+        X = X.astype(dtype)
+        inplace_column_scale(X, (1 / scale).astype(dtype))
+        center = mean / scale
+    else:
+        X = X.astype(np.promote_types(X.dtype, dtype), copy=False)
+        share_X = share.astype(X.dtype)
+        mean = share_X @ X
+        X -= mean
+        scale = _scale(mean, share_X @ np.square(X), scaling)
+        X /= scale.astype(X.dtype)
+        X = X.astype(dtype, copy=False)
+        center = np.zeros(d)
+    covariance = None
+    if d <= WIDEST_WHITENING:
+        half = np.sqrt(share).astype(dtype)[:, np.newaxis]
+        H = X.multiply(half).tocsr() if sparse.issparse(X) else X * half
+        S = H.T @ H
+        covariance = np.asarray(S.todense() if sparse.issparse(S) else S, dtype=np.float64) - np.outer(center, center)
+    slices = _slices(codes[order], c)
+    problem = Problem(X, center, share, slices, keys, total, covariance, None, volume, penalty)
+    return problem.with_penalty(penalty), mean, scale
+
+
+def choose_scaling(X: Any, codes: IntArray, weights: FloatArray | None, c: int) -> str:
+    """Return "common" if it predicts held-out noisy labels clearly better than "each", and "each" otherwise.
+
+    Large data are judged by the part of their rows with the smallest keys: equal rows are in it or not together, in
+    any order and with any weights.
+    """
+    d = X.shape[1]
+    enough = max(DECIDING, DECIDING_PER_FEATURE * d, DECIDING_PER_CLASS * c)
+    if X.shape[0] > enough:
+        keys = row_keys(X)
+        kept = np.flatnonzero(keys <= np.unique(keys)[:enough][-1])
+        X, codes, weights = X[kept], codes[kept], None if weights is None else weights[kept]
+    losses = []
+    for scaling in ("each", "common"):
+        problem, _, _ = prepare(X, codes, weights, c, 0.0, ALPHA * d, scaling)
+        if not _number_of_folds(problem):
+            return "each"
+        losses.append(held_out_loss(problem))
+    return "common" if losses[0] - losses[1] > LEAST_LEAD else "each"
+
+
+def held_out_loss(problem: Problem) -> float:
+    """Return how badly logistic models predict the noisy labels that they did not see.
+
+    ::
+
+        sum_i w_i (-log softmax(t z_i)[y_i])        z_i of the model that saw the other folds, t with the least sum
+    """
+    c, codes, folds = len(problem.slices), problem.codes, problem.keys % _number_of_folds(problem)
+    z = np.empty((c, len(codes)))
+    for k in np.unique(folds):
+        z[:, folds == k] = problem.logits(*problem.unpack(fit_model(problem.take(folds != k), np.eye(c))), folds == k)
+    t = _temperature(z, codes, np.eye(c), problem.weights)
+    return -float(problem.weights @ log_softmax(t * z, axis=0)[codes, np.arange(len(codes))])
+
+
+def cross_fit(
+    problem: Problem, T: FloatArray, rounds: int, known: bool = False
+) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """Return T refined, and W (c, d) and b (c,) of the clean model that goes with it; None if there are too few rows.
+
+    A model that saw a label explains it by itself, which leaves T too close to the identity. So each fold gets the
+    logits z of a model that did not see it, fitted through the current T; then T and one temperature t are fitted to
+    the noisy labels of all folds, and the next round begins::
+
+        max over t, T   sum_i w_i log (softmax(t z_i) T)[y_i]
+
+    T is fitted by EM. The temperature matters: penalized models are less sure than they should be, and T would have to
+    make up for it. The rounds end early when T hardly moves. If T is ``known``, only the temperature is fitted.
+    """
+    n_folds, c, codes = _number_of_folds(problem), len(problem.slices), problem.codes
+    if not n_folds:
+        return None
+    problem = problem.with_penalty(ALPHA * problem.X.shape[1])
+    folds = problem.keys % n_folds
+    seen = [problem.take(folds != k) for k in range(n_folds)]
+    models = [np.zeros(c * (problem.X.shape[1] + 1))] * n_folds
+    z = np.empty((c, len(codes)))
+    T = T if known else (1 - LIFT) * T + LIFT / c
+    for _ in range(1 if known else rounds):
+        for k in range(n_folds):
+            models[k] = fit_model(seen[k], T, models[k])
+            z[:, folds == k] = problem.logits(*problem.unpack(models[k]), folds == k)
+        temperature = _temperature(z, codes, T, problem.weights)
+        if known:
+            break
+        posteriors = softmax(temperature * z, axis=0).T
+        before, T = T, em_transition(posteriors, codes, T, steps=EM_STEPS, sample_weight=problem.weights)
+        if np.abs(T - before).sum() < SETTLED * c:
+            break
+    W, b = problem.unpack(fit_model(problem, T, np.mean(models, axis=0)))
+    return T, temperature * W, temperature * b
+
+
+def row_keys(X: Any) -> NDArray[np.uint32]:
+    """Return a number for each row that depends on its values alone, shape (n,).
+
+    Folds by these numbers put equal rows into one fold, in any order and with any weights: a sample that occurs twice
+    cannot be both seen and unseen, and weights equal repetition.
+    """
+    keys = np.empty(X.shape[0], dtype=np.uint32)
+    step = max(1, 1_000_000 // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        block = X[start : start + step]
+        block = block.toarray() if sparse.issparse(block) else block
+        block = np.ascontiguousarray(block, dtype=np.float64) + 0.0  # no -0.0
+        keys[start : start + step] = [zlib.crc32(row) for row in block]
+    return keys
+
+
+def _number_of_folds(problem: Problem) -> int:
+    """Return five, two for large data, and zero for data with too few distinct rows."""
+    (n, d), c = problem.X.shape, len(problem.slices)
+    if min(len(np.unique(problem.keys)), problem.total) < LEAST_ROWS * c:
+        return 0
+    return 2 if n * d * c > LARGE else 5
+
+
+def fit_model(problem: Problem, T: FloatArray, start: FloatArray | None = None) -> FloatArray:
+    """Return (U, b) that explain the noisy labels through a fixed T."""
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        loss, g_U, g_b, _ = problem.loss(*problem.unpack(theta), T)
+        return loss, np.concatenate([g_U.ravel(), g_b])
+
+    start = np.zeros(len(T) * (problem.X.shape[1] + 1)) if start is None else start
+    options = {"maxiter": 200, "gtol": 1e-4, "ftol": 0.0, "maxcor": 20}
+    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x)
+
+
+def _temperature(z: FloatArray, codes: IntArray, T: FloatArray, weights: FloatArray) -> float:
+    """Return the t that makes the noisy labels most likely under softmax(t z) T."""
+    columns = T[:, codes]  # (c, n)
+
+    def loss(log_t: float) -> float:
+        p = np.sum(softmax(np.exp(log_t) * z, axis=0) * columns, axis=0)
+        return -float(weights @ np.log(np.maximum(p, 1e-30)))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-3}).x))
+
+
+def _slices(codes: IntArray, c: int) -> list[slice]:
+    return [slice(int(a), int(b)) for a, b in pairwise(np.searchsorted(codes, np.arange(c + 1)))]
+
+
+def _unit_rows(A: FloatArray, otherwise: FloatArray) -> FloatArray:
+    """Return A with rows that sum to one; a row of zeros becomes that of ``otherwise``."""
+    sums = A.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, A / np.where(sums > 0, sums, 1), otherwise)
+
+
+def _scale(mean: FloatArray, variance: FloatArray, scaling: str) -> FloatArray:
+    """Return standard deviations, or the root of the mean variance for all; one where that is zero up to rounding."""
+    rounding = (10 * np.finfo(np.float32).eps * mean) ** 2
+    if scaling == "common":
+        # The mean over all features, including constant ones: it is that of the same data in any other axes.
+        variance = np.full(len(mean), np.where(variance > rounding, variance, 0.0).mean(dtype=np.float64))
+        rounding = np.zeros(len(mean))
+    scale: FloatArray = np.sqrt(np.where(variance > rounding, variance, 1.0)).astype(np.float64)
+    return scale

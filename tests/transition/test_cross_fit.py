@@ -1,0 +1,111 @@
+"""Cross-fitting: the data, losses and keys that VolMin's rounds are made of, and the choice of a scaling."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import softmax
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from unflip.noise import corrupt, pairflip, symmetric
+from unflip.transition import _cross_fit
+from unflip.transition._cross_fit import ALPHA, choose_scaling, held_out_loss, prepare, row_keys
+from unflip.transition.volmin import _transition, _unpack
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, y = make_blobs(400, centers=3, cluster_std=2.0, random_state=2)
+    return X, corrupt(y, pairflip(3, 0.2), random_state=0)
+
+
+def small_problem(sparse_X=False, n_classes=3):
+    rng = np.random.default_rng(1)
+    X = rng.normal(2, 3, size=(17, 4)) * (rng.random((17, 4)) < 0.7)
+    codes, weights = rng.integers(n_classes, size=17), rng.uniform(0.5, 2, size=17)
+    problem, _, _ = prepare(sparse.csr_array(X) if sparse_X else X, codes, weights, n_classes, 0.05, 0.3)
+    theta = 0.5 * rng.normal(size=4 * n_classes + n_classes + n_classes**2)
+    return problem, theta
+
+
+def test_rows_have_one_key_in_any_form():
+    X = np.random.default_rng(0).integers(-1, 2, size=(200, 3)).astype(np.float32) * -1.0
+    keys = row_keys(X)
+    np.testing.assert_array_equal(keys, row_keys(X.astype(np.float64) + 0.0))
+    np.testing.assert_array_equal(keys, row_keys(sparse.csr_array(X)))
+    np.testing.assert_array_equal(keys[::-1], row_keys(X[::-1]))
+    assert len(np.unique(keys)) == len(np.unique(X, axis=0))
+
+
+def test_a_part_of_the_problem_has_the_loss_of_its_rows():
+    problem, theta = small_problem()
+    W, b, V = _unpack(theta, problem)
+    T = _transition(V)[0]
+    kept = np.arange(17) % 3 > 0
+    problem = problem._replace(penalty=0.0)
+    part, rest = (problem.take(rows).loss(W, b, T)[0] for rows in (kept, ~kept))
+    share = problem.weights[kept].sum()
+    whole = problem.loss(W, b, T)[0]
+    assert share * part + (1 - share) * rest == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("sparse_X", [False, True])
+def test_the_penalty_is_the_formula(sparse_X):
+    rng = np.random.default_rng(0)
+    X = rng.normal(3, [1.0, 5.0, 0.1, 0.0], size=(40, 4))
+    W, v = rng.normal(size=(3, 4)), X.var(axis=0)
+    X = sparse.csr_array(X) if sparse_X else X
+    each, common = (
+        0.3 * 4 * np.sum((W * prepare(X, np.arange(40) % 3, None, 3, 0.0, 0.0, scaling)[2]) ** 2)
+        for scaling in ("each", "common")
+    )
+    varied = range(3)  # a weight on the constant feature has no effect, and any penalty makes it zero
+    unseen = 0.3 * 4 * sum(W[k, 3] ** 2 for k in range(3))
+    assert each - unseen == pytest.approx(0.3 * 4 * sum(v[j] * W[k, j] ** 2 for k in range(3) for j in varied))
+    assert common == pytest.approx(0.3 * sum(v) * sum(w**2 for w in W.ravel()))
+
+
+@pytest.mark.parametrize("scaling", ["each", "common"])
+def test_held_out_loss_is_that_of_logistic_regression(blobs, scaling):
+    X, y = blobs
+    problem, mean, scale = prepare(X, y, None, 3, 0.0, ALPHA * 2, scaling)
+    Z, fold = (X - mean) / scale, row_keys(X) % 5
+    scores = np.empty((len(y), 3))
+    for k in range(5):
+        model = LogisticRegression(C=1 / (ALPHA * 2), tol=1e-8).fit(Z[fold != k], y[fold != k])
+        scores[fold == k] = model.decision_function(Z[fold == k])
+    best = min(log_loss(y, softmax(t * scores, axis=1)) for t in np.exp(np.linspace(-1, 1, 401)))
+    assert held_out_loss(problem) == pytest.approx(best, abs=1e-4)
+
+
+def test_weights_are_repetition_for_the_choice(blobs):
+    X, y = blobs
+    w = np.arange(len(y)) % 3
+    a, _, _ = prepare(X, y, w.astype(float), 3, 0.0, ALPHA * 2, "common")
+    b, _, _ = prepare(X.repeat(w, axis=0), y.repeat(w), None, 3, 0.0, ALPHA * 2, "common")
+    one, other = held_out_loss(a), held_out_loss(b)
+    assert one == pytest.approx(other, rel=1e-6)
+
+
+def test_a_part_of_large_data_chooses_as_the_whole(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    noisy = corrupt(y, symmetric(10, 0.2), random_state=0)
+    units = 10 ** np.random.default_rng(0).uniform(-2, 2, size=64)
+    monkeypatch.setattr(_cross_fit, "DECIDING", 1000)
+    monkeypatch.setattr(_cross_fit, "DECIDING_PER_FEATURE", 1)
+    assert choose_scaling(X, noisy, None, 10) == "common"
+    assert choose_scaling(X * units, noisy, None, 10) == "each"
+
+
+def test_the_part_that_chooses_holds_all_copies_of_a_row(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    w = np.arange(len(y)) % 3
+    seen = []
+    monkeypatch.setattr(_cross_fit, "DECIDING", 500)
+    monkeypatch.setattr(_cross_fit, "DECIDING_PER_FEATURE", 1)
+    monkeypatch.setattr(_cross_fit, "held_out_loss", lambda problem: seen.append(problem) or 0.0)
+    choose_scaling(X.repeat(w, axis=0), y.repeat(w), None, 10)
+    keys, counts = np.unique(seen[0].keys, return_counts=True)
+    assert len(keys) == 500
+    np.testing.assert_array_equal(counts, [w[row_keys(X) == key].sum() for key in keys])
