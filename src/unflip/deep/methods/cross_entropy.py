@@ -1,4 +1,4 @@
-"""Cross-entropy on the noisy labels: what every method is compared with."""
+"""Cross-entropy on the noisy labels: the baseline of every comparison."""
 
 from torch import Tensor
 

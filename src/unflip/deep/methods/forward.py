@@ -17,12 +17,8 @@ class Forward(Method):
 
     Parameters
     ----------
-    network_factory, n_classes
-        As in :class:`unflip.deep.methods.Method`.
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    prior : array-like of shape (n_classes,), default=None
-        Not used.
+    network_factory, n_classes, transition, prior
+        As in :class:`unflip.deep.methods.Method`; T is required, the prior is not used.
 
     See Also
     --------

@@ -21,12 +21,8 @@ class MCLDCE(Method):
 
     Parameters
     ----------
-    network_factory, n_classes
-        As in :class:`unflip.deep.methods.Method`.
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    prior : array-like of shape (n_classes,), default=None
-        The clean class prior, which only the published operator reads; None is the uniform one.
+    network_factory, n_classes, transition, prior
+        As in :class:`unflip.deep.methods.Method`; T is required, and only the published operator reads the prior.
     operator : {"exact", "published"}, default="exact"
         M = T, which is unbiased, or the paper's M.
     output : {"softmax", "raw"}, default="softmax"
@@ -34,7 +30,7 @@ class MCLDCE(Method):
         the nearest probabilities.
     metric : {"noisy", "clean"} or None, default=None
         Where the error is squared: |M'(h - t)|^2, which inverts nothing and so does not amplify one-sided noise, or
-        |h - t|^2 as in the paper. None is "noisy" for the exact operator and "clean" for the published one.
+        |h - t|^2 as in the paper. If None, "noisy" is used for the exact operator and "clean" for the published one.
 
     See Also
     --------
@@ -66,12 +62,8 @@ class MCLDCE(Method):
         h = self.logits(x)
         if self.loss.output == "softmax":
             return h
-        return _project_to_simplex(h).clamp(min=torch.finfo(h.dtype).eps).log()
-
-
-def _project_to_simplex(scores: Tensor) -> Tensor:
-    """The tensor twin of :func:`unflip.core.project_to_simplex`: p = max(s - tau, 0), the nearest probabilities."""
-    ordered = scores.sort(1, descending=True).values
-    tau = (ordered.cumsum(1) - 1) / torch.arange(1, scores.shape[1] + 1, device=scores.device)
-    last = (ordered > tau).sum(1, keepdim=True) - 1  # the smallest score that stays positive
-    return (scores - tau.gather(1, last)).clamp(min=0)
+        # The nearest probabilities, p = max(h - tau, 0), as in unflip.core.project_to_simplex.
+        ordered = h.sort(1, descending=True).values
+        tau = (ordered.cumsum(1) - 1) / torch.arange(1, self.n_classes + 1, device=h.device)
+        last = (ordered > tau).sum(1, keepdim=True) - 1  # the smallest score that stays positive
+        return (h - tau.gather(1, last)).clamp(min=torch.finfo(h.dtype).eps).log()
