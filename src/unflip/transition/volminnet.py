@@ -17,7 +17,6 @@ from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared
 from unflip.deep.losses import forward_losses
 from unflip.deep.methods import Method
 from unflip.deep.methods._base import weighted_mean
-from unflip.deep.networks import NetworkFactory
 from unflip.deep.trainer import Trainer
 
 LEAST_STEPS = 1000  # small data are passed over more often than ``epochs`` says
@@ -255,23 +254,20 @@ class VolMinNetMethod(Method):
 
     def __init__(
         self,
-        network_factory: NetworkFactory,
-        n_classes: int,
-        transition: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-        *,
+        *arguments: Any,
         volume: float = 1e-4,
         init: float | Literal["paper"] = -2.0,
         transition_lr: float = 0.01,
+        **settings: Any,
     ) -> None:
-        super().__init__(network_factory, n_classes, transition, prior)
+        super().__init__(*arguments, **settings)
         if volume < 0 or transition_lr < 0:
             raise ValueError(f"volume and transition_lr must not be negative; got {volume!r} and {transition_lr!r}")
         self.volume = volume
         self.transition_lr = transition_lr
-        self.transition_matrix = TransitionMatrix(n_classes, init)
-        if transition is not None:
-            self.transition_matrix.start_at(check_transition(transition, n_classes))
+        self.transition_matrix = TransitionMatrix(self.n_classes, init)
+        if self.given_transition is not None:
+            self.transition_matrix.start_at(check_transition(self.given_transition))
 
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
         log_T = self.transition_matrix()

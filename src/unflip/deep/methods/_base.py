@@ -4,11 +4,12 @@ import inspect
 import math
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from unflip._validation import FloatArray, check_transition
+from unflip._validation import FloatArray, check_prior, check_transition
 from unflip.deep.networks import NetworkFactory
 
 
@@ -29,14 +30,16 @@ class Method(nn.Module):
 
     Notes
     -----
-    A subclass sets ``name`` and ``n_networks``, and defines ``forward``. Sample weights multiply the losses of the
-    samples that count, and the mean is over their number, not over the sum of their weights: weights with mean one over
-    the data keep the scale of the gradient. Weights never change which samples are selected.
+    A subclass sets ``name``, ``n_networks``, and either ``loss``, with which the default ``forward`` trains one
+    network, or its own ``forward``. Sample weights multiply the losses of the samples that count, and the mean is over
+    their number, not over the sum of their weights: weights with mean one over the data keep the scale of the gradient.
+    Weights never change which samples are selected.
     """
 
     name: ClassVar[str]
     n_networks: ClassVar[int] = 1
     needs_transition: bool = False
+    loss: Any  # logits (b, c) and labels (b,) in, losses (b,) out
     __signature__: ClassVar[inspect.Signature]
 
     def __init__(
@@ -49,6 +52,10 @@ class Method(nn.Module):
         super().__init__()
         self.n_classes = n_classes
         self.networks = nn.ModuleList(network_factory() for _ in range(self.n_networks))
+        self.given_transition = (
+            None if transition is None else check_transition(transition, n_classes, invertible=False)
+        )
+        self.given_prior = check_prior(np.full(n_classes, 1 / n_classes) if prior is None else prior, n_classes)
 
     def __init_subclass__(cls) -> None:
         """Complete the signature of a subclass whose ``__init__`` passes ``**settings`` on to its base class."""
@@ -61,19 +68,8 @@ class Method(nn.Module):
             cls.__signature__ = inspect.Signature(own)
 
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
-        """Return the loss of a batch, a scalar.
-
-        Parameters
-        ----------
-        x : Tensor of shape (b, ...)
-        y : Tensor of int64, shape (b,)
-            Codes of the noisy labels.
-        epoch : int
-            Counted from 0.
-        weight : Tensor of shape (b,), default=None
-            Sample weights.
-        """
-        raise NotImplementedError
+        """Return the loss of a batch, a scalar: x (b, ...), codes of the noisy labels y (b,), sample weights (b,)."""
+        return weighted_mean(self.loss(self.logits(x), y), weight)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return clean logits, shape (b, n_classes): their softmax is P(clean | x).
@@ -98,20 +94,19 @@ class Method(nn.Module):
             )
         return z
 
+    def required_transition(self) -> FloatArray:
+        """Return T for a method that cannot do without it."""
+        if self.given_transition is None:
+            raise ValueError(
+                f"method {self.name!r} needs transition, T[i, j] = P(noisy = j | clean = i); "
+                "give the matrix, or an estimate of it"
+            )
+        return self.given_transition
+
     @classmethod
     def wants_transition(cls, **settings: Any) -> bool:
         """Return whether the method needs T with these settings; for callers that have yet to estimate it."""
         return cls.needs_transition
-
-
-def required_transition(method: Method, transition: ArrayLike | None, *, invertible: bool = True) -> FloatArray:
-    """Return T, checked, for a method that cannot do without it."""
-    if transition is None:
-        raise ValueError(
-            f"method {method.name!r} needs transition, T[i, j] = P(noisy = j | clean = i); "
-            "give the matrix, or an estimate of it"
-        )
-    return check_transition(transition, method.n_classes, invertible=invertible)
 
 
 def weighted_mean(losses: Tensor, weight: Tensor | None) -> Tensor:

@@ -6,13 +6,9 @@ with small losses mostly have correct labels. The share ``forget(epoch)`` with t
 
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike
 from torch import Tensor
 
-from unflip._validation import check_prior
-from unflip.deep.methods._base import Method, required_transition, weighted_mean
-from unflip.deep.networks import NetworkFactory
+from unflip.deep.methods._base import Method, weighted_mean
 
 
 class SmallLossMethod(Method):
@@ -22,21 +18,16 @@ class SmallLossMethod(Method):
 
     def __init__(
         self,
-        network_factory: NetworkFactory,
-        n_classes: int,
-        transition: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-        *,
+        *arguments: Any,
         forget_rate: float | Literal["auto"] = "auto",
         num_gradual: int = 10,
         exponent: float = 1.0,
+        **settings: Any,
     ) -> None:
-        super().__init__(network_factory, n_classes, transition, prior)
+        super().__init__(*arguments, **settings)
         self.needs_transition = self.wants_transition(forget_rate=forget_rate)
         if forget_rate == "auto":
-            T = required_transition(self, transition, invertible=False)
-            pi = check_prior(np.full(n_classes, 1 / n_classes) if prior is None else prior, n_classes)
-            forget_rate = max(1 - float(pi @ T.diagonal()), 0.0)
+            forget_rate = max(1 - float(self.given_prior @ self.required_transition().diagonal()), 0.0)
         if isinstance(forget_rate, str) or not 0 <= forget_rate < 1:
             raise ValueError(f"forget_rate must be 'auto' or a number in [0, 1); got {forget_rate!r}")
         if num_gradual < 0 or exponent <= 0:

@@ -1,13 +1,13 @@
 """MC-LDCE: loss decomposition and centroid estimation with a network."""
 
+from typing import Any
+
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unflip.core.centroid import Operator
 from unflip.deep.losses import MCLDCELoss, Metric, Output
-from unflip.deep.methods._base import Method, required_transition, weighted_mean
-from unflip.deep.networks import NetworkFactory
+from unflip.deep.methods._base import Method
 
 
 class MCLDCE(Method):
@@ -42,21 +42,15 @@ class MCLDCE(Method):
 
     def __init__(
         self,
-        network_factory: NetworkFactory,
-        n_classes: int,
-        transition: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-        *,
+        *arguments: Any,
         operator: Operator = "exact",
         output: Output = "softmax",
         metric: Metric | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(network_factory, n_classes, transition, prior)
-        T = required_transition(self, transition, invertible=operator == "exact")
+        super().__init__(*arguments, **settings)
+        T, prior = self.required_transition(), self.given_prior
         self.loss = MCLDCELoss(T, operator, output, metric, prior=prior, reduction="none")
-
-    def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
-        return weighted_mean(self.loss(self.logits(x), y), weight)
 
     def predict(self, x: Tensor) -> Tensor:
         h = self.logits(x)
