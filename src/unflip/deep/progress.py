@@ -13,17 +13,7 @@ def is_shown(progress: bool | str) -> bool:
 
 
 class TrainingBar(Progress):
-    """A bar over all steps of a training run, which rich redraws five times per second.
-
-    Parameters
-    ----------
-    shown : bool
-    name : str
-        Name of the method.
-    epochs : int
-    steps : int or None
-        Steps per epoch, if they are known in advance.
-    """
+    """A bar over all steps of a training run; ``steps`` per epoch is None if they are not known in advance."""
 
     def __init__(self, shown: bool, name: str, epochs: int, steps: int | None) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())

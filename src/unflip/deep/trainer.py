@@ -144,7 +144,7 @@ class Trainer:
         evaluate: Any = None,
         callback: "Callable[[Trainer, Record], object] | None" = None,
     ) -> list[Record]:
-        """Train until ``epochs`` epochs are done, including those of the checkpoint and of earlier calls.
+        """Train until ``epochs`` epochs are done, including those of the checkpoint and earlier calls; return history.
 
         If the checkpoint is that of a finished run, nothing is trained: its weights and history are read.
 
@@ -162,11 +162,6 @@ class Trainer:
             the trainer, a number (recorded as accuracy) or a dict of numbers, strings, arrays, lists and dicts.
         callback : callable, default=None
             Called with the trainer and the record of each epoch, which it may add to, before the checkpoint is written.
-
-        Returns
-        -------
-        list of dict
-            The history.
         """
         world = join(self.device)
         data = batches_of(x, y, sample_weight, self.device)
@@ -322,14 +317,7 @@ def predict_logits(
 ) -> Tensor:
     """Return the clean logits of all samples, shape (n, n_classes), on the CPU.
 
-    Parameters
-    ----------
-    method : Method
-        It is moved to ``device`` and put into evaluation mode.
-    x : array or tensor of shape (n, ...)
-        uint8 is scaled to [0, 1].
-    batch_size : int, default=256
-    device : str or torch.device, default="cpu"
+    The method is moved to ``device`` and put into evaluation mode; x of uint8 is scaled to [0, 1].
     """
     device = local_device(torch.device(device))
     model = method.to(device).eval()

@@ -59,16 +59,8 @@ class CrossFitEM(NetworkEstimator):
         Learning rate of the Adam optimizer.
     ema : float or None, default=0.99
         Posteriors come from a moving average of the weights, see :class:`unflip.deep.Trainer`.
-    dropout : float, default=0.5
-        Dropout of the networks "mlp" and "cnn6".
-    network_options : dict, default=None
-        Further options of a network given by name.
-    device : str, default="auto"
-        With "auto", a GPU is used if there is one.
-    progress : bool or "auto", default="auto"
-        Whether to show a progress bar; "auto" shows it on a terminal only.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, if the noisy labels lack some; the rows of T follow their order.
+    dropout, network_options, device, progress, classes
+        As in :class:`unflip.deep.NoisyLabelClassifier`.
     random_state : int, RandomState instance or None, default=None
         Seeds the folds, the networks and the default start.
 
@@ -80,15 +72,13 @@ class CrossFitEM(NetworkEstimator):
         T before the refinement.
     start_estimator_ : estimator or None
         The fitted estimator that gave it.
-    classes_ : ndarray of shape (n_classes,)
     history_ : list of dict
         One per round: round, loss (of training), log_likelihood (of the noisy labels of unseen samples, before EM),
         volume, transition (after EM), seconds.
     methods_ : list of Method
         One per fold; ``predict_proba`` is the mean of their clean probabilities.
-    input_shape_ : tuple of int
-        The shape of one sample.
-    n_features_in_ : int
+    classes_, input_shape_, n_features_in_
+        As in :class:`unflip.deep.NoisyLabelClassifier`.
 
     Notes
     -----
@@ -156,15 +146,7 @@ class CrossFitEM(NetworkEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        """
+        """Fit to noisy labels y of any kind, shape (n_samples,), of a table or of images X."""
         self._check_parameters()
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         n, c = len(codes), len(self.classes_)

@@ -53,14 +53,8 @@ class VolMinNet(NetworkEstimator):
         Learning rate of w, which Adam trains without weight decay.
     init : float or "paper", default=-2.0
         Every w at the start; "paper" is log(1 / (n_classes - 2)).
-    network_options : dict, default=None
-        Options of a network given by name, such as ``{"hidden": 512, "dropout": 0.5}``.
-    device : str, default="auto"
-        With "auto", a GPU is used if there is one.
-    progress : bool or "auto", default="auto"
-        Whether to show a progress bar; "auto" shows it on a terminal only.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, if the noisy labels lack some; the rows of T follow their order.
+    network_options, device, progress, classes
+        As in :class:`unflip.deep.NoisyLabelClassifier`.
     random_state : int, RandomState instance or None, default=None
         Seeds the split, the initial weights and the order of the samples.
 
@@ -68,16 +62,14 @@ class VolMinNet(NetworkEstimator):
     ----------
     transition_ : ndarray of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
-    classes_ : ndarray of shape (n_classes,)
     history_ : list of dict
         One per epoch: epoch, loss, validation_loss, transition, seconds.
     best_epoch_ : int
         The epoch that was taken.
     methods_ : list of Method
         The method of that epoch, in a list of one.
-    input_shape_ : tuple of int
-        The shape of one sample.
-    n_features_in_ : int
+    classes_, input_shape_, n_features_in_
+        As in :class:`unflip.deep.NoisyLabelClassifier`.
 
     See Also
     --------
@@ -141,15 +133,7 @@ class VolMinNet(NetworkEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        """
+        """Fit to noisy labels y of any kind, shape (n_samples,), of a table or of images X."""
         self._check_numbers(
             whole=("epochs", "batch_size"),
             positive=("lr", "transition_lr"),
@@ -238,16 +222,11 @@ class VolMinNetMethod(Method):
     transition_lr : float, default=0.01
         Learning rate of T, which has its own parameter group without weight decay.
 
-    Attributes
-    ----------
-    transition : ndarray of shape (n_classes, n_classes)
-        The T learned so far.
-
     Notes
     -----
     The published code trains the network with SGD (0.01, momentum 0.9, weight decay 1e-4) and T with Adam (0.01) on
     MNIST, and T with SGD (0.01) on CIFAR-10. It takes the T of the epoch with the smallest loss on held-out noisy
-    labels, as :class:`unflip.transition.VolMinNet` does.
+    labels, as :class:`unflip.transition.VolMinNet` does. ``transition`` is the T learned so far.
     """
 
     name = "volminnet"

@@ -48,15 +48,8 @@ def make_method(
     ----------
     name : str
         One of ``unflip.registry.names("deep")``.
-    network_factory : callable
-        Makes a fresh network at each call, such as one from :func:`unflip.deep.make_network`.
-    n_classes : int
-    transition : array-like of shape (n_classes, n_classes), default=None
-        T[i, j] = P(noisy = j | clean = i), for the methods that need it.
-    prior : array-like of shape (n_classes,), default=None
-        The clean class prior. If None, it is uniform.
-    **settings
-        Settings of the method.
+    network_factory, n_classes, transition, prior, **settings
+        As in :class:`Method`; :func:`unflip.deep.make_network` makes factories.
 
     Examples
     --------

@@ -16,11 +16,8 @@ class Forward(Method):
     Parameters
     ----------
     network_factory, n_classes, transition, prior
-        As in :class:`unflip.deep.methods.Method`; T is required, the prior is not used.
-
-    See Also
-    --------
-    unflip.deep.ForwardLoss : the loss alone.
+        As in :class:`unflip.deep.methods.Method`; T is required, the prior is not used. The loss alone is
+        :class:`unflip.deep.ForwardLoss`.
     """
 
     name = "forward"

@@ -23,18 +23,9 @@ class MCLDCE(Method):
     ----------
     network_factory, n_classes, transition, prior
         As in :class:`unflip.deep.methods.Method`; T is required, and only the published operator reads the prior.
-    operator : {"exact", "published"}, default="exact"
-        M = T, which is unbiased, or the paper's M.
-    output : {"softmax", "raw"}, default="softmax"
-        What h is. Raw outputs are estimates of the probabilities themselves; ``predict`` then returns the logarithm of
-        the nearest probabilities.
-    metric : {"noisy", "clean"} or None, default=None
-        Where the error is squared: |M'(h - t)|^2, which inverts nothing and so does not amplify one-sided noise, or
-        |h - t|^2 as in the paper. If None, "noisy" is used for the exact operator and "clean" for the published one.
-
-    See Also
-    --------
-    unflip.deep.MCLDCELoss : the loss alone.
+    operator, output, metric
+        As in :class:`unflip.deep.MCLDCELoss`, the loss alone. With ``output="raw"`` the outputs are estimates of the
+        probabilities themselves; ``predict`` then returns the logarithm of the nearest probabilities.
     """
 
     name = "mcldce"
