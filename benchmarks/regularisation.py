@@ -22,7 +22,7 @@ from unflip.bench.run import noisy_data
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
 from unflip.deep import MCLDCELoss, Trainer, make_method, make_network
-from unflip.deep._network_estimator import seeded
+from unflip.deep.estimator import seeded
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = {

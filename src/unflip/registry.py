@@ -84,7 +84,7 @@ ENTRIES = [
     Entry("sigua", "deep.methods.sigua", "SIGUA", "deep", takes_transition=True, robust=True, networks=1),
     Entry("mcldce", "deep.methods.mcldce", "MCLDCE", "deep", takes_transition=True, networks=1),
     Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
-    Entry("volminnet", "deep.methods.volminnet", "VolMinNetMethod", "deep", networks=1),
+    Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", networks=1),
     Entry("volmin", "transition.volmin", "VolMin", "transition", saved=True),
     Entry("anchor", "transition.anchor_points", "AnchorPoints", "transition"),
     Entry("dual-t", "transition.dual_t", "DualT", "transition"),

@@ -183,6 +183,46 @@ def test_checkpoint_resumes(blobs, tmp_path):
     np.testing.assert_array_equal(straight.predict_proba(X), resumed.predict_proba(X))
 
 
+class Unfit(VolMin):
+    """An estimator of T that must not be reached."""
+
+    def fit(self, X, y, sample_weight=None):
+        pytest.fail("T was estimated before the parameters were checked")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"dropout": 1.0}, r"dropout must be a number in \[0, 1\); got 1.0"),
+        ({"ema": 1.5}, r"ema must be a number in \[0, 1\) or None; got 1.5"),
+        ({"lr": "fast"}, "lr must be a number > 0; got 'fast'"),
+        ({"batch_size": 0}, "batch_size must be a whole number >= 1"),
+        ({"epochs": 0.5}, "epochs must be a whole number >= 1 or None"),
+        ({"weight_decay": -1}, "weight_decay must be a number >= 0"),
+        ({"decay_from": 1}, "decay_from must be a fraction of the epochs"),
+        ({"method": "magic"}, "unknown method"),
+        ({"method_options": {"operator": "paper"}}, "operator must be 'exact'"),
+        ({"method": "coteaching", "method_options": {"num_gradual": -1}}, "num_gradual must not be negative"),
+        ({"network": "resnet"}, "network must be 'mlp'"),
+        ({"network": "cnn6"}, "needs images"),
+        ({"network_options": {"dropout": 2.0}}, "probability has to be between 0 and 1"),
+    ],
+)
+def test_parameters_are_checked_before_T_is_estimated(blobs, options, match):
+    X, _, noisy = blobs
+    with pytest.raises(ValueError, match=match):
+        quick(transition=Unfit()).set_params(**options).fit(X, noisy)
+    with pytest.raises(ValueError, match="shape seen in fit"):
+        quick(transition=Unfit()).fit(X, noisy, evaluate=(X[:, :, np.newaxis], noisy))
+
+
+def test_prediction_builds_no_optimizer(blobs, monkeypatch):
+    X, _, noisy = blobs
+    model = quick(epochs=1).fit(X, noisy)
+    monkeypatch.setattr(torch.optim.Optimizer, "__init__", lambda *_: pytest.fail("an optimizer was built"))
+    assert model.predict(X).shape == (600,)
+
+
 def test_in_a_pipeline_and_a_grid_search(blobs):
     X, y, noisy = blobs
     pipe = make_pipeline(StandardScaler(), quick(epochs=5))
@@ -198,7 +238,7 @@ def test_a_model_of_a_gpu_predicts_without_one(blobs, tmp_path):
     expected = here.predict_proba(X)
     back = load(here.set_params(device="cuda").save(tmp_path / "m"))
     assert back.device == "cuda"
-    with pytest.warns(UserWarning, match="device 'cuda' is not there, the CPU predicts"):
+    with pytest.warns(UserWarning, match="device 'cuda' is not available, so the CPU is used"):
         proba = back.predict_proba(X)
     np.testing.assert_array_equal(proba, expected)
     with pytest.raises(RuntimeError, match="abacus"):
@@ -227,7 +267,7 @@ def test_an_emptied_class(blobs):
         ({"network": "resnet"}, "resnet"),
         ({"epochs": 0}, "epochs"),
         ({"lr": 0.0}, "lr"),
-        ({"decay_from": 16}, "part of the epochs"),
+        ({"decay_from": 16}, "fraction of the epochs"),
         ({"checkpoint": "run.pt", "random_state": None}, "needs a random_state"),
         ({"transition": np.full((3, 3), 1 / 3)}, "singular"),
     ],

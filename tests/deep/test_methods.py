@@ -1,5 +1,6 @@
 """Each method against a loop from its rule, and all of them on a small task with a known answer."""
 
+import inspect
 import math
 
 import numpy as np
@@ -11,10 +12,9 @@ from torch import nn
 from unflip import registry
 from unflip.core import project_to_simplex
 from unflip.deep import Method, find_method, make_method, make_network
-from unflip.deep.methods._small_loss import forget_schedule, num_remember
 from unflip.deep.methods.jocor import joint_losses
-from unflip.deep.methods.volminnet import TransitionMatrix
 from unflip.noise import corrupt, pairflip, symmetric
+from unflip.transition.volminnet import TransitionMatrix
 
 C, D, B = 4, 6, 31
 PAIR = pairflip(C, 0.3)
@@ -63,9 +63,9 @@ def mean(values):
 class TestForgetSchedule:
     @pytest.mark.parametrize(("num_gradual", "exponent"), [(10, 1.0), (10, 2.0), (5, 0.5), (1, 1.0), (0, 1.0)])
     def test_equals_the_published_array(self, num_gradual, exponent):
+        method = make_method("sigua", linear, C, forget_rate=0.4, num_gradual=num_gradual, exponent=exponent)
         for epoch in range(30):
-            expected = naive_forget(epoch, 0.4, num_gradual, exponent)
-            assert forget_schedule(epoch, 0.4, num_gradual, exponent) == pytest.approx(expected)
+            assert method.forget(epoch) == pytest.approx(naive_forget(epoch, 0.4, num_gradual, exponent))
 
     @pytest.mark.parametrize("name", SMALL_LOSS)
     def test_auto_is_the_noise_rate(self, name):
@@ -86,8 +86,9 @@ class TestForgetSchedule:
             make_method(name, linear, C)
 
     def test_number_of_samples_kept(self):
-        assert [num_remember(0.3, n) for n in (1, 2, 10, 128)] == [1, 1, 7, 89]
-        assert num_remember(0.0, 128) == 128
+        method = make_method("sigua", linear, C, forget_rate=0.3)
+        assert [method.n_kept(10, n) for n in (1, 2, 10, 128)] == [1, 1, 7, 89]
+        assert method.n_kept(0, 128) == 128
 
 
 class TestRules:
@@ -450,8 +451,8 @@ def test_methods_with_T_refuse_to_do_without(name):
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("coteaching", {"forget_rate": "half"}, "forget_rate must be 'auto' or a number; got 'half'"),
-        ("coteaching", {"forget_rate": 1.0}, r"forget_rate must be 'auto' or lie in \[0, 1\)"),
+        ("coteaching", {"forget_rate": "half"}, r"forget_rate must be 'auto' or a number in \[0, 1\); got 'half'"),
+        ("coteaching", {"forget_rate": 1.0}, r"forget_rate must be 'auto' or a number in \[0, 1\)"),
         ("sigua", {"num_gradual": -1}, "num_gradual must not be negative"),
         ("sigua", {"rate": 2.0}, r"rate must lie in \[0, 1\]"),
         ("jocor", {"co_lambda": 1.5}, r"co_lambda must lie in \[0, 1\]; got 1.5"),
@@ -468,3 +469,24 @@ def test_bad_settings(name, settings, message):
 def test_unknown_method():
     with pytest.raises(ValueError, match="unknown method 'elr'; choose one of ce, gce, coteaching"):
         make_method("elr", linear, C)
+
+
+def test_every_class_is_a_name_of_the_package():
+    import unflip.deep.methods as methods
+
+    for entry in registry.ENTRIES:
+        if entry.family == "deep":
+            assert getattr(methods, entry.cls) is find_method(entry.name)
+    with pytest.raises(AttributeError, match="has no attribute 'ELR'"):
+        _ = methods.ELR
+
+
+def test_a_signature_has_the_settings_of_the_base_classes():
+    plus = inspect.signature(find_method("coteaching+")).parameters
+    assert list(plus)[:4] == ["network_factory", "n_classes", "transition", "prior"]
+    assert list(plus)[4:] == [
+        *("forget_rate", "num_gradual", "exponent"),
+        "divide_twice",
+        *("init_epoch", "double_softmax", "agreement_epochs"),
+    ]
+    assert list(inspect.signature(find_method("forward")).parameters) == list(plus)[:4]

@@ -301,6 +301,27 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, data, name, value):
         Trainer(method(), **{"epochs": 2, "checkpoint": path, name: value}).fit(*data)
 
 
+def test_a_checkpoint_with_more_epochs_than_asked_is_refused(tmp_path, data):
+    path = tmp_path / "checkpoint.pt"
+    Trainer(method(), epochs=3, checkpoint=path).fit(*data)
+    asked = Trainer(method(), epochs=1, checkpoint=path)
+    with pytest.raises(ValueError, match=r"has 3 epochs, but epochs=1; set epochs to 3 or more to use it, or remove"):
+        asked.fit(*data)
+    assert asked.history == []
+    with pytest.raises(ValueError, match="was made with lr="):  # settings are compared first
+        Trainer(method(), epochs=1, lr=0.5, checkpoint=path).fit(*data)
+
+
+def test_a_trainer_further_than_its_checkpoint_compares_the_settings(tmp_path, data):
+    path = tmp_path / "checkpoint.pt"
+    Trainer(method(), epochs=1, checkpoint=path).fit(*data)
+    further = Trainer(method(), epochs=2)
+    further.fit(*data)
+    further.checkpoint, further.lr = path, 0.5
+    with pytest.raises(ValueError, match="was made with lr="):
+        further.fit(*data)
+
+
 def test_a_checkpoint_of_other_labels_is_refused(tmp_path, data):
     x, y = data
     path = tmp_path / "checkpoint.pt"
@@ -523,7 +544,7 @@ def test_arrays_are_recorded_as_lists(data, tmp_path, result):
 
 
 def test_what_a_checkpoint_cannot_hold_is_not_recorded(data, tmp_path):
-    with pytest.raises(ValueError, match="best is or holds a Linear"):
+    with pytest.raises(ValueError, match="best is or contains a Linear"):
         Trainer(method(), checkpoint=tmp_path / "c.pt").fit(*data, evaluate=lambda t: {"best": [nn.Linear(1, 1)]})
     assert not any(tmp_path.iterdir())
 

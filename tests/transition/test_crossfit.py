@@ -257,6 +257,25 @@ def test_bad_settings(blobs, settings, match):
         CrossFitEM(**{"start": UNSURE} | settings).fit(X, y)
 
 
+@pytest.mark.parametrize("settings", [{"ema": 1.0}, {"network": "resnet"}, {"network_options": {"dropout": 2.0}}])
+def test_settings_are_checked_before_the_start(blobs, monkeypatch, settings):
+    monkeypatch.setattr(VolMinNet, "fit", lambda *_: pytest.fail("the start was estimated"))
+    X, y = blobs
+    with pytest.raises(ValueError, match="ema must be|network must be|dropout probability"):
+        CrossFitEM(**settings).fit(X, y)
+
+
+def test_a_round_has_enough_steps(blobs, monkeypatch):
+    from unflip.deep.trainer import Trainer
+
+    X, y = blobs
+    trainers = set()
+    fit = Trainer.fit
+    monkeypatch.setattr(Trainer, "fit", lambda self, *a, **k: (trainers.add(self), fit(self, *a, **k))[1])
+    CrossFitEM(UNSURE, rounds=2, warmup=0, **SMALL).fit(X[:300], y[:300])
+    assert {trainer.steps for trainer in trainers} == {2 * 52}  # 200 samples are four steps: 13 epochs per round
+
+
 def test_fewer_samples_than_folds():
     with pytest.raises(ValueError, match="5 folds need at least 5 samples; got 4"):
         CrossFitEM(np.eye(2), folds=5).fit(np.zeros((4, 2)), [0, 1, 0, 1])

@@ -167,7 +167,7 @@ def test_pickle_and_clone(fitted, blobs):
         ({"batch_size": 1.5}, "batch_size must be a whole number"),
         ({"lr": 0}, "lr must be a number > 0; got 0"),
         ({"volume": -1}, "volume must be a number >= 0; got -1"),
-        ({"validation_fraction": 1}, r"validation_fraction must be in \[0, 1\); got 1"),
+        ({"validation_fraction": 1}, r"validation_fraction must be a number in \[0, 1\); got 1"),
         ({"network": "resnet"}, "network must be"),
         ({"network": "lenet"}, "needs images"),
         ({"classes": [0, 1]}, "outside classes"),

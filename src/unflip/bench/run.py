@@ -145,7 +145,7 @@ def _train(
 ) -> tuple[list[float], float, FloatArray | None]:
     """A deep method: the accuracy after each epoch over the whole test set, seconds, and the T that it learnt."""
     from unflip.deep import Trainer, make_method, make_network
-    from unflip.deep._network_estimator import seeded
+    from unflip.deep.estimator import seeded
 
     settings, network, training = parts(cell)
     x, x_test = unit_scale(data.x, data.x_test)

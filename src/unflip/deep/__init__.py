@@ -6,15 +6,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("unflip.deep needs PyTorch: pip install 'unflip[deep]'") from error
 
 from unflip.deep.classifier import NoisyLabelClassifier
-from unflip.deep.losses import (
-    BackwardLoss,
-    ForwardLoss,
-    GCELoss,
-    MAELoss,
-    MCLDCELoss,
-    TruncatedGCELoss,
-    UnhingedLoss,
-)
+from unflip.deep.losses import BackwardLoss, ForwardLoss, GCELoss, MAELoss, MCLDCELoss, TruncatedGCELoss, UnhingedLoss
 from unflip.deep.methods import Method, find_method, make_method
 from unflip.deep.networks import CNN6, MLP, LeNet, make_network
 from unflip.deep.trainer import Trainer

@@ -1,4 +1,4 @@
-"""Where the batches of the trainer come from: tensors in memory, or any iterable of batches."""
+"""The batches of the trainer: from arrays in memory, or from any iterable of batches."""
 
 import warnings
 import zlib
@@ -12,18 +12,18 @@ from torch import Tensor
 
 from unflip.deep.distributed import World
 
-MARKED_ROWS = 1000  # of x, evenly spaced, are enough to tell data apart
+MARKED_ROWS = 1000  # this many rows of x, evenly spaced, are enough to tell data apart
 
 
 class Batch(NamedTuple):
     x: Tensor  # (b, ...) float32
     y: Tensor  # (b,) int64
     weight: Tensor | None  # (b,) float32
-    n: int  # samples over all processes; b is this process's share
+    n: int  # samples over all processes; b is the share of this process
 
 
 class MemoryBatches:
-    """Arrays in memory: each batch is gathered from them when it is needed, in a new order an epoch."""
+    """Arrays in memory; each batch is gathered from them when it is needed, in a new order for each epoch."""
 
     def __init__(self, x: Any, y: Any, weight: Any, device: torch.device) -> None:
         self.x = as_inputs(x, device)
@@ -35,10 +35,10 @@ class MemoryBatches:
                     f"{name} must have one value for each of the {len(self.x)} samples; got shape {tuple(values.shape)}"
                 )
         if not len(self.x):
-            raise ValueError("x has no samples")
+            raise ValueError("x has no samples; give at least one")
 
     def mark(self) -> dict[str, Any]:
-        """Tells a checkpoint, or another process, whether these are its data: shapes, and checksums of the values."""
+        """Return shapes and checksums that tell a checkpoint, or another process, whether these are its data."""
         return {
             "samples": len(self.x),
             "labels": checksum(self.y),
@@ -62,9 +62,9 @@ class MemoryBatches:
 
 
 class IterableBatches:
-    """Any object that gives (x, y) or (x, y, weight) batches anew each time it is iterated: data larger than memory.
+    """An object that gives (x, y) or (x, y, weight) batches each time it is iterated, for data larger than memory.
 
-    In many processes each iterates its own object, all must give the same batches, and each takes its share.
+    Each of several processes iterates its own object; all must give the same batches, and each takes its share.
     """
 
     def __init__(self, source: Iterable[Any], device: torch.device) -> None:
@@ -72,8 +72,8 @@ class IterableBatches:
             raise TypeError(f"without y, x must be an iterable of (x, y) batches; got {type(source).__name__}")
         if isinstance(source, Iterator):
             raise TypeError(
-                f"x is a {type(source).__name__}, which can be read only once, and each epoch reads all of it; give an "
-                "object whose __iter__ starts anew, such as a DataLoader"
+                f"x is a {type(source).__name__}, which can be read only once, but each epoch reads all of it; give an "
+                "object whose __iter__ starts again, such as a DataLoader"
             )
         self.source = source
         self.device = device
@@ -85,9 +85,8 @@ class IterableBatches:
         return len(self.source) if isinstance(self.source, Sized) else None
 
     def epoch(self, epoch: int, seed: int, batch_size: int, world: World) -> Iterator[Batch]:
-        set_epoch = getattr(self.source, "set_epoch", None)
-        if callable(set_epoch):
-            set_epoch(epoch)
+        if hasattr(self.source, "set_epoch"):
+            self.source.set_epoch(epoch)
         for x, y, *weight in self.source:
             x, y = as_inputs(x, self.device), _labels(y, self.device)
             w = world.share(_tensor(weight[0]).to(self.device, torch.float32)) if weight else None
@@ -105,35 +104,30 @@ def batches_of(x: Any, y: Any, weight: Any, device: torch.device) -> MemoryBatch
 def evaluation_batches(
     data: Any, batch_size: int, device: torch.device, world: World
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Every sample once, in order, over all processes: of (x, y) arrays or of an iterable of batches."""
+    """Yield every sample of (x, y) arrays or of an iterable of batches once, in order, over all processes."""
     if isinstance(data, tuple) and len(data) == 2:
         x, y = as_inputs(data[0], device), _labels(data[1], device)
         if len(x) != len(y):
-            raise ValueError(f"evaluate has {len(x)} samples and {len(y)} labels")
+            raise ValueError(f"evaluate has {len(x)} samples but {len(y)} labels; give one label per sample")
         data = zip(x.split(batch_size), y.split(batch_size), strict=True)
     for k, (x, y, *_) in enumerate(data):
         if k % world.size == world.rank:
             yield scaled(as_inputs(x, device)), _labels(y, device)
 
 
-def input_batches(x: Any, batch_size: int, device: torch.device) -> Iterator[Tensor]:
-    for batch in as_inputs(x, device).split(batch_size):
-        yield scaled(batch)
-
-
 def as_inputs(x: Any, device: torch.device) -> Tensor:
-    """A tensor of uint8, or of float32 made from anything else."""
+    """Return a tensor of uint8, or of float32 made from anything else."""
     x = _tensor(x)
     return x.to(device) if x.dtype == torch.uint8 else x.to(device, torch.float32)
 
 
 def scaled(x: Tensor) -> Tensor:
-    """Bytes as float32 in [0, 1]; float32 as it is."""
+    """Return uint8 as float32 in [0, 1], and float32 as it is."""
     return x.to(torch.float32).mul_(1 / 255) if x.dtype == torch.uint8 else x
 
 
 def checksum(values: Tensor) -> int:
-    """The CRC-32 of the bytes of a tensor."""
+    """Return the CRC-32 of the bytes of a tensor."""
     return zlib.crc32(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
@@ -141,7 +135,7 @@ def _labels(y: Any, device: torch.device) -> Tensor:
     y = _tensor(y)
     if y.dtype.is_floating_point or y.dtype == torch.bool or y.ndim != 1:
         raise ValueError(
-            f"y must hold the class numbers 0, 1, ... of the samples, one each; got {y.dtype} of shape {tuple(y.shape)}"
+            f"y must hold one of the class numbers 0, 1, ... per sample; got {y.dtype} of shape {tuple(y.shape)}"
         )
     return y.to(device, torch.int64)
 
@@ -150,8 +144,6 @@ def _tensor(values: ArrayLike | Tensor) -> Tensor:
     if isinstance(values, Tensor):
         return values
     array = np.asarray(values)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # nothing is written to it
-        return torch.from_numpy(array)
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))

@@ -10,25 +10,17 @@ from unflip import registry
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior
-from unflip.deep._network_estimator import (
-    LARGEST_SEED,
-    NetworkEstimator,
-    check_numbers,
-    seeded,
-    shared_random_state,
-    steps,
-)
 from unflip.deep.distributed import first_rank
+from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.methods import find_method, make_method
 from unflip.deep.trainer import Trainer
 from unflip.models import Savable
 
-LEAST_STEPS = 2000  # with epochs=None small data are gone through until so many steps are done
-DROPS = ("mlp", "cnn6")  # the named networks that take ``dropout``
+LEAST_STEPS = 2000  # with epochs=None, small data are passed over until this many steps are done
 
 
 class NoisyLabelClassifier(Savable, NetworkEstimator):
-    """Train a network from noisy labels by any method of the package; MC-LDCE unless told otherwise.
+    """Train a network from noisy labels by any method of the package; by default MC-LDCE.
 
     The path of the paper: T from the noisy labels, the clean class prior from T, the corrected risk, the network. The
     loss of a batch is that of the method; for MC-LDCE, with h the softmax of the network's outputs::
@@ -40,23 +32,24 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "volminnet"}, \
 default="mcldce"
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
-        As in :func:`unflip.deep.make_network`: a name, a module (copied and initialised anew), or a function that makes
-        one.
+        As in :func:`unflip.deep.make_network`: a name, a module (copied and initialized again), or a function that
+        makes one.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``; or None for
-        :class:`unflip.transition.CrossFitEM` with the same network. Methods that need no T ignore None.
+        T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None,
+        :class:`unflip.transition.CrossFitEM` with the same network is used, unless the method needs no T.
     epochs : int or None, default=None
-        None is 40, and more on small data, until 2,000 steps are done.
+        If None, 40 epochs are run, and more on small data, until 2,000 steps are done.
     batch_size : int, default=128
     lr : float, default=1e-3
-        Of Adam.
+        Learning rate of the Adam optimizer.
     decay_from : float or None, default=0.4
-        Part of the epochs after which the learning rate falls linearly to zero; None keeps it.
+        Fraction of the epochs after which the learning rate falls linearly to zero. If None, it stays constant.
     dropout : float, default=0.5
-        Of the networks "mlp" and "cnn6".
+        Dropout of the networks "mlp" and "cnn6".
     ema : float or None, default=0.999
-        Predict with an exponential moving average of the weights.
+        Predict with an exponential moving average of the weights, see :class:`unflip.deep.Trainer`.
     weight_decay : float, default=0.0
+        L2 penalty of the Adam optimizer.
     standardize : bool, default=True
         Bring the features of a table, X of shape (n_samples, n_features), to mean 0 and deviation 1. Images are left as
         they are; uint8 images are scaled to [0, 1].
@@ -65,29 +58,30 @@ default="mcldce"
     network_options : dict, default=None
         Further options of a network given by name, such as ``{"hidden": 512}``.
     warm_start : bool, default=False
-        Go on with the weights of the previous ``fit``, and with its T unless ``transition`` is a matrix.
+        Continue with the weights of the previous ``fit``, and with its T unless ``transition`` is a matrix.
     checkpoint : path, default=None
-        Written after each epoch; a ``fit`` with the same settings, data and ``random_state``, which must be given, goes
-        on from it after an interruption. T is estimated anew: give it as a matrix to save that time.
+        File written after each epoch. After an interruption, a ``fit`` with the same settings, data and
+        ``random_state``, which must be given, continues from it. T is estimated again: give it as a matrix to save
+        that time.
     device : str, default="auto"
-        "auto" is a GPU where there is one.
+        With "auto", a GPU is used if there is one.
     progress : bool or "auto", default="auto"
-        Show a bar; "auto" only on a terminal.
+        Whether to show a progress bar; "auto" shows it on a terminal only.
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+        All classes, sorted, if the noisy labels lack some; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     transition_ : ndarray of shape (n_classes, n_classes) or None
-        None if the method needs no T and none was given. After "volminnet" the T that it learnt.
+        None if the method needs no T and none was given. After "volminnet", the T that it learned.
     transition_estimator_ : estimator or None
         The fitted estimator that gave ``transition_``.
     class_prior_ : ndarray of shape (n_classes,)
-        The estimated clean class prior; without T the noisy one.
+        The estimated clean class prior; without T, the noisy one.
     history_ : list of dict
-        One an epoch: epoch, loss, lr, seconds, and accuracy if ``fit`` was given data to evaluate on.
+        One per epoch: epoch, loss, lr, seconds, and accuracy if ``fit`` was given data to evaluate on.
     methods_ : list of Method
         The trained method, in a list of one.
     input_shape_ : tuple of int
@@ -97,12 +91,12 @@ default="mcldce"
     Notes
     -----
     The defaults were chosen on MNIST and Fashion-MNIST, four noises each, one seed (``benchmarks/deep_accuracy.py``,
-    which has the paper's metric, ``{"metric": "clean"}``): mean test accuracy 92.6 per cent, 92.4 without ``ema``, and
-    89.5 without dropout, which the paper names as its guard against over-fitting. Choosing the epoch by
+    which has the paper's metric, ``{"metric": "clean"}``): mean test accuracy 92.6 percent, 92.4 without ``ema``, and
+    89.5 without dropout, which the paper names as its guard against overfitting. Choosing the epoch by
     :func:`unflip.metrics.clean_accuracy` on a held-out tenth gave 92.6 as well: half a point more on MNIST with heavy
-    noise, and less elsewhere, for want of that tenth.
+    noise, and less elsewhere, where that tenth was missed.
 
-    Weights of samples are not repetition, because batches are drawn from the samples.
+    A sample with weight two is not the same as two samples, because batches are drawn from the samples.
 
     Examples
     --------
@@ -176,72 +170,53 @@ default="mcldce"
         self._check_parameters()
         earlier = dict(vars(self)) if self.warm_start and hasattr(self, "methods_") else None
         if earlier and self.checkpoint is not None:
-            raise ValueError("warm_start goes on from memory, checkpoint from a file: set one of them")
-        if self.checkpoint is not None and self.random_state is None:  # not of a saved model, which may have lost it
-            raise ValueError("checkpoint needs a random_state: without it a second fit is another run and cannot go on")
+            raise ValueError("warm_start continues from memory, checkpoint from a file: set only one of them")
+        if self.checkpoint is not None and self.random_state is None:  # a loaded model may have lost it
+            raise ValueError(
+                "checkpoint needs a random_state: without one, a second fit is another run and cannot continue"
+            )
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         if earlier and not all(
             np.array_equal(earlier[name], vars(self)[name]) for name in ("classes_", "input_shape_")
         ):
-            raise ValueError("warm_start goes on with the classes and features of the previous fit; these are others")
+            raise ValueError(
+                "warm_start continues with the classes and features of the previous fit, but these differ; give the "
+                "same, or set warm_start=False"
+            )
         # One seed, and below one T, for all processes of torchrun.
         seed = int(shared_random_state(self.random_state).randint(LARGEST_SEED))
         if earlier is None:
             self._set_scale(X)
         X = self._scaled(X)
-        weights_or_none = weights if sample_weight is not None else None
+        evaluate = None if evaluate is None else self._evaluation(*evaluate)
+        weighted = weights if sample_weight is not None else None
         frequencies = np.bincount(codes, weights, minlength=len(self.classes_)) / weights.sum()
         if earlier is None or (self.transition is not None and not hasattr(self.transition, "fit")):
-            self._set_transition(X, codes, weights_or_none, seed)
-        T = self.transition_
-        self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)
-        with seeded(seed):
-            method = self._make_method()
-        if earlier:
-            method.networks.load_state_dict(self.methods_[0].networks.state_dict())
-        epochs = self.epochs or max(40, -(-LEAST_STEPS // steps(len(codes), self.batch_size)))
-        trainer = Trainer(
-            method,
-            epochs=epochs,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            decay_from=None if self.decay_from is None else round(self.decay_from * epochs),
-            weight_decay=self.weight_decay,
-            ema=self.ema,
-            seed=seed,
-            device=self._device(),
-            progress=self.progress,
-            checkpoint=self.checkpoint,
-        )
-        self.history_ = trainer.fit(
-            X, codes, sample_weight=weights_or_none, evaluate=self._evaluation(evaluate) if evaluate else None
-        )
+            self._set_transition(X, codes, weighted, frequencies, seed)
+        self.class_prior_ = self._clean_prior(frequencies)
+        trainer = self._trainer(self.transition_, self.class_prior_, len(codes), seed, earlier)
+        self.history_ = trainer.fit(X, codes, sample_weight=weighted, evaluate=evaluate)
         self.methods_ = [trainer.model.cpu()]
-        if self.method == "volminnet":
-            learnt: Any = self.methods_[0].transition
-            self.transition_ = learnt
-            self.class_prior_ = clean_prior(frequencies, learnt)
+        learned = getattr(self.methods_[0], "transition", None)
+        if learned is not None:
+            self.transition_ = learned
+            self.class_prior_ = self._clean_prior(frequencies)
         return self
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return P(clean = k | x), shape (n_samples, n_classes).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
-        """
-        return self._mean_proba(self._scaled(self._check_fitted_inputs(X)))
 
     def _check_parameters(self) -> None:
         find_method(self.method, **(self.method_options or {}))
-        check_numbers(
-            self,
-            whole=("batch_size", *(("epochs",) if self.epochs is not None else ())),
+        self._check_numbers(
+            whole=("batch_size",),
+            optional_whole=("epochs",),
             positive=("lr",),
-            least_zero=("dropout", "weight_decay"),
+            not_negative=("weight_decay",),
+            fraction=("dropout",),
+            optional_fraction=("ema",),
         )
         if self.decay_from is not None and not 0 <= self.decay_from < 1:
-            raise ValueError(f"decay_from is a part of the epochs, in [0, 1), or None; got {self.decay_from!r}")
+            raise ValueError(
+                f"decay_from must be a fraction of the epochs, in [0, 1), or None; got {self.decay_from!r}"
+            )
 
     def _bytes_stay(self, images: bool) -> bool:
         return images or not self.standardize
@@ -259,39 +234,54 @@ default="mcldce"
         scaled: NDArray[Any] = (X.astype(np.float32) - self.mean_) / self.scale_
         return scaled
 
-    def _set_transition(self, X: NDArray[Any], codes: IntArray, weights: FloatArray | None, seed: int) -> None:
-        options = self.method_options or {}
+    def _set_transition(
+        self, X: NDArray[Any], codes: IntArray, weights: FloatArray | None, frequencies: FloatArray, seed: int
+    ) -> None:
         self.transition_, self.transition_estimator_ = None, None
+        options = self.method_options or {}
         if self.transition is None and not find_method(self.method, **options).wants_transition(**options):
             return
-        default = registry.make(
-            "CrossFitEM",
-            network=self.network,
-            network_options=self.network_options,
+        if self.transition is None or hasattr(self.transition, "fit"):
+            # Refuse now what the method, its networks and the trainer refuse: estimating T may take hours.
+            self._trainer(np.eye(len(self.classes_)), frequencies, len(codes), seed)
+        settings = {"network": self.network, "network_options": self.network_options, "progress": self.progress}
+        default = registry.make("CrossFitEM", **settings, device=self._device(), random_state=seed)
+        T, self.transition_estimator_ = resolve_transition(self.transition, default, X, codes, self.classes_, weights)
+        self.transition_ = first_rank(T)
+
+    def _clean_prior(self, frequencies: FloatArray) -> FloatArray:
+        return frequencies if self.transition_ is None else clean_prior(frequencies, self.transition_)
+
+    def _make_method(self, T: FloatArray | None, prior: FloatArray) -> Any:
+        return make_method(
+            self.method, self._network_factory(), len(self.classes_), T, prior, **(self.method_options or {})
+        )
+
+    def _trainer(
+        self, T: FloatArray | None, prior: FloatArray, n_samples: int, seed: int, earlier: dict[str, Any] | None = None
+    ) -> Trainer:
+        epochs = self.epochs or max(40, self._epochs_of(LEAST_STEPS, n_samples))
+        with seeded(seed):
+            method = self._make_method(T, prior)
+        if earlier:
+            method.networks.load_state_dict(earlier["methods_"][0].networks.state_dict())
+        return Trainer(
+            method,
+            epochs=epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            decay_from=None if self.decay_from is None else round(self.decay_from * epochs),
+            weight_decay=self.weight_decay,
+            ema=self.ema,
+            seed=seed,
             device=self._device(),
             progress=self.progress,
-            random_state=seed,
-        )
-        self.transition_, self.transition_estimator_ = resolve_transition(
-            self.transition, default, X, codes, self.classes_, weights
-        )
-        self.transition_ = first_rank(self.transition_)
-
-    def _make_method(self) -> Any:
-        dropout = {"dropout": self.dropout} if self.network in DROPS else {}
-        return make_method(
-            self.method,
-            self._network_factory(**dropout),
-            len(self.classes_),
-            self.transition_,
-            self.class_prior_,
-            **(self.method_options or {}),
+            checkpoint=self.checkpoint,
         )
 
-    def _evaluation(self, evaluate: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        X, y = evaluate
+    def _evaluation(self, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         known = {label: code for code, label in enumerate(self.classes_.tolist())}
-        codes = np.array([known.get(label, -1) for label in np.asarray(y).tolist()])  # -1 is never right
+        codes = np.array([known.get(label, -1) for label in np.asarray(y).tolist()])  # -1 is never correct
         return self._scaled(self._check_inputs(X, reset=False)), codes
 
     def _fitted_state(self) -> dict[str, Any]:
@@ -300,8 +290,8 @@ default="mcldce"
             return state
         if not isinstance(self.network, str):
             raise ValueError(
-                "only the named networks can be saved, because a file holds no code; for one of your own keep its "
-                "weights: safetensors.torch.save_file(model.methods_[0].state_dict(), path)"
+                "only the named networks can be saved, because a file holds no code; for a network of your own, keep "
+                "its weights: safetensors.torch.save_file(model.methods_[0].state_dict(), path)"
             )
         method = state.pop("methods_")[0]
         state["transition_estimator_"] = None
@@ -312,6 +302,6 @@ default="mcldce"
         weights = {name: torch.from_numpy(np.array(value)) for name, value in state.pop("weights").items()}
         super()._set_fitted_state(state)
         self.input_shape_ = tuple(self.input_shape_)
-        method = self._make_method()
+        method = self._make_method(self.transition_, self.class_prior_)
         method.load_state_dict(weights)
         self.methods_ = [method.requires_grad_(False).eval()]

@@ -1,16 +1,13 @@
-"""Training in many processes: what the trainer needs to know when ``torchrun`` started it.
-
-    torchrun --nproc-per-node 4 train.py
+"""Training in several processes, started by ``torchrun --nproc-per-node 4 train.py``.
 
 Every process runs the same script on the same data. Each takes its share of every batch, DistributedDataParallel
-averages the gradients, and process 0 alone writes files and shows progress. What a script draws at random or estimates
-before training, such as a seed or T, goes through ``first_rank``.
+averages the gradients, and only process 0 writes files and shows progress. Whatever a script draws at random or
+estimates before training, such as a seed or T, goes through ``first_rank``.
 """
 
 import atexit
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,31 +15,29 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-# A process that dies or hangs ends the others with an error after at most this time.
-TIMEOUT = timedelta(seconds=45)
-
+TIMEOUT = timedelta(seconds=45)  # when a process dies or hangs, the others stop with an error after at most this time
 Value = TypeVar("Value")
 
 
 class World(NamedTuple):
-    """Which of how many processes this one is; (0, 1) without ``torchrun``."""
+    """The number of this process and of all processes; (0, 1) without ``torchrun``."""
 
     rank: int
     size: int
 
     def share(self, batch: Tensor) -> Tensor:
-        """This process's samples of a batch that all processes see: every ``size``-th from ``rank`` on.
+        """Return this process's samples of a batch that all processes see: every ``size``-th, starting at ``rank``.
 
-        A batch with fewer samples than processes leaves some without; these get the first sample, and ``weight`` is 0.
+        If a batch has fewer samples than there are processes, the rest get its first sample, with ``weight`` 0.
         """
         return batch if self.size == 1 else batch[self.rank :: self.size] if self.rank < len(batch) else batch[:1]
 
     def weight(self, n: int) -> float:
-        """The factor of the mean loss over the share that makes the mean over processes that over all n samples."""
+        """Return the factor by which the mean loss of a share makes the mean over processes that over all n samples."""
         return len(range(self.rank, n, self.size)) * self.size / n
 
     def sum(self, value: Tensor) -> Tensor:
-        """The sum over all processes, in place."""
+        """Sum over all processes, in place."""
         if self.size > 1:
             distributed.all_reduce(value)
         return value
@@ -54,7 +49,7 @@ class World(NamedTuple):
                 distributed.broadcast(value, 0)
 
     def check_equal(self, values: dict[str, Any], advice: str) -> None:
-        """Stop all processes here, and not by waiting for each other, when they are not doing the same."""
+        """Stop all processes if they are not doing the same, instead of letting them wait for each other."""
         if self.size == 1:
             return
         everyone: list[Any] = [None] * self.size
@@ -69,39 +64,38 @@ class World(NamedTuple):
 
 
 def launched() -> bool:
-    """Whether ``torchrun``, or another launcher that sets the same variables, started this process."""
+    """Return whether ``torchrun``, or another launcher that sets the same variables, started this process."""
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
 def local_device(device: torch.device) -> torch.device:
-    """The GPU of this process where the launcher started one process a GPU."""
+    """Return the GPU of this process if the launcher started one process per GPU, otherwise the device itself."""
     if launched() and device.type == "cuda" and device.index is None:
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     return device
 
 
-def join(device: torch.device, timeout: timedelta = TIMEOUT) -> World:
-    """Join the other processes (gloo for a CPU, nccl for GPUs), once a process; (0, 1) where there are none."""
+def join(device: torch.device) -> World:
+    """Join the other processes (gloo for CPUs, nccl for GPUs), once per process; return (0, 1) if there are none."""
     if not distributed.is_available():
         return World(0, 1)
     if not distributed.is_initialized():
         if not launched() or os.environ["WORLD_SIZE"] == "1":
             return World(0, 1)
-        # Both where there are GPUs: ``first_rank`` joins before it is known where training runs.
+        # Both if there are GPUs: ``first_rank`` joins before it is known where training runs.
         gpus = torch.cuda.is_available() and distributed.is_nccl_available()
-        distributed.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", timeout=timeout)
-        # Once, at the end: a second group of the same launch would meet the addresses of the first.
-        atexit.register(leave)
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", timeout=TIMEOUT)
+        # Only at the end: a second group of the same launch would find the addresses of the first.
+        atexit.register(lambda: distributed.is_initialized() and distributed.destroy_process_group())
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     return World(distributed.get_rank(), distributed.get_world_size())
 
 
 def first_rank(value: Value) -> Value:
-    """Process 0's value, an integer or an array, in every process; the value itself where there is one process.
+    """Return process 0's value, an integer or an array, in every process; all must call it, in the same order.
 
-    All processes must call it, in the same order. Use it for what must be the same everywhere but may not be, such as a
-    seed drawn at random or an estimated T.
+    It is meant for what must be the same everywhere but may not be, such as a seed drawn at random or an estimated T.
 
     Examples
     --------
@@ -115,20 +109,11 @@ def first_rank(value: Value) -> Value:
     return values[0]
 
 
-def leave() -> None:
-    """Close the connections to the other processes."""
-    if distributed.is_initialized():
-        distributed.destroy_process_group()
-
-
-@contextmanager
-def parallel(method: nn.Module, device: torch.device, world: World) -> Iterator[nn.Module]:
-    """The method with its gradients averaged over the processes; the method itself where there is one process."""
+def parallel(method: nn.Module, device: torch.device, world: World) -> nn.Module:
+    """Return the method with its gradients averaged over the processes; with one process, the method itself."""
     if world.size == 1:
-        yield method
-        return
-    # A method may leave parameters unused in some batches and use all of them in others. Where it never does, torch
-    # says once on stderr that this could be turned off; that comes from C++ and cannot be filtered here.
-    yield DistributedDataParallel(
-        method, device_ids=[device] if device.type == "cuda" else None, find_unused_parameters=True
-    )
+        return method
+    # A method may leave parameters unused in some batches and use all of them in others. If it never does, torch says
+    # once on stderr that this could be turned off; that message comes from C++ and cannot be filtered here.
+    devices = [device] if device.type == "cuda" else None
+    return DistributedDataParallel(method, device_ids=devices, find_unused_parameters=True)

@@ -1,10 +1,10 @@
 """Losses for noisy labels as modules: logits and noisy labels in, one number out. A training loop needs nothing else.
 
-Shapes: ``logits`` (b, c) float, ``y`` (b,) int64 class codes. ``reduction="none"`` gives the losses of the samples,
-shape (b,), to which a training loop can apply its own weights.
+Shapes: ``logits`` (b, c) float, ``y`` (b,) int64 class codes. ``reduction="none"`` gives the loss of each sample, shape
+(b,), to which a training loop can apply its own weights.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ _IGNORE_NO_LABEL = torch.iinfo(torch.int64).min  # F.cross_entropy's own default
 
 
 class NoisyLabelLoss(nn.Module):
-    """Checks, the reduction, and what a subclass gives: ``sample_losses(logits, y)``, shape (b,)."""
+    """Shared checks and reduction; a subclass defines ``sample_losses(logits, y)``, shape (b,)."""
+
+    shown: ClassVar[tuple[str, ...]] = ()  # the settings that repr names
 
     def __init__(self, reduction: Reduction = "mean", n_classes: int | None = None) -> None:
         super().__init__()
@@ -49,7 +51,7 @@ class NoisyLabelLoss(nn.Module):
         try:
             losses = self.sample_losses(logits, y)
         except (IndexError, RuntimeError, TypeError):
-            # Only now, because looking at the labels would make a GPU wait at every step.
+            # Only now, because looking at the labels would make a GPU wait in every step.
             _check_labels(y, logits.shape[1])
             raise
         if self.reduction == "none":
@@ -57,11 +59,12 @@ class NoisyLabelLoss(nn.Module):
         return losses.mean() if self.reduction == "mean" else losses.sum()
 
     def extra_repr(self) -> str:
-        return "" if self.reduction == "mean" else f"reduction={self.reduction!r}"
+        names = self.shown if self.reduction == "mean" else (*self.shown, "reduction")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
 
 class MCLDCELoss(NoisyLabelLoss):
-    """The decomposed squared loss with the corrected label term, a mini-batch of the paper's Eq. (final_loss).
+    """The decomposed squared loss with the corrected label term, for a mini-batch; the paper's Eq. (final_loss).
 
     ::
 
@@ -69,7 +72,7 @@ class MCLDCELoss(NoisyLabelLoss):
         metric="clean"    loss = 1 + |h|^2  - 2 <t, h>        t = row y of M^+
         h = softmax(logits) or the raw logits
 
-    Only the last part reads the label. With M = T the mean over the noise of the second form is the squared loss
+    Only the last part reads the label. With M = T, the mean of the second form over the noise is the squared loss
     |h - e_clean|^2 of the clean label, and it equals the backward correction of the squared loss,
     sum_j (T^-1)[y, j] |h - e_j|^2.
 
@@ -81,18 +84,17 @@ class MCLDCELoss(NoisyLabelLoss):
         M = T, or the paper's M (:func:`unflip.core.mixing_matrix`).
     output : {"softmax", "raw"}, default="softmax"
         What h is. The paper derives the loss for raw linear scores and does not say which its networks used. Raw scores
-        can interpolate the corrected labels, so that a large network memorises the noise; the softmax is bounded.
+        can interpolate the corrected labels, so that a large network memorizes the noise; the softmax is bounded.
     metric : {"noisy", "clean"} or None, default=None
-        In which space the error of h is squared: |M'(h - t)|^2, or |h - t|^2 as in the paper. None is "noisy" for the
-        exact operator and "clean" for the published one. See Notes.
+        The space in which the error of h is squared: |M'(h - t)|^2, or |h - t|^2 as in the paper. If None, "noisy" is
+        used for the exact operator and "clean" for the published one. See Notes.
     prior : array-like of shape (n_classes,), default=None
-        The clean class prior; only the published operator reads it. None is the uniform one.
+        The clean class prior, which only the published operator reads. If None, it is uniform.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Notes
     -----
-    With the clean metric the loss is bounded below by 1 - |t|^2, which is negative: a negative value is no sign of an
-    error.
+    With the clean metric the loss is bounded below by 1 - |t|^2, which is negative: a negative value is not an error.
 
     The decomposition holds for the squared error in any metric W, h'W h - 2 <W t, h>, and for M = T every W has the
     same minimum over all functions, the clean posterior. W decides what the noise costs: the variance of the label
@@ -108,8 +110,9 @@ class MCLDCELoss(NoisyLabelLoss):
     (0.089, -0.642)
     """
 
+    shown = ("n_classes", "operator", "output", "metric")
     mixing: Tensor | None  # M of the noisy metric, (c, c)
-    rows: Tensor  # row y stands for the label y, (c, c): M^+ of the clean metric, the identity of the noisy one
+    rows: Tensor  # row y stands for the label y, (c, c): M^+ for the clean metric, the identity for the noisy one
 
     def __init__(
         self,
@@ -141,13 +144,9 @@ class MCLDCELoss(NoisyLabelLoss):
         t = self.rows.index_select(0, y)
         return (h * h.sub(t, alpha=2)).sum(1) + 1  # |h|^2 - 2 <t, h> = <h, h - 2 t>
 
-    def extra_repr(self) -> str:
-        chosen = f"operator={self.operator!r}, output={self.output!r}, metric={self.metric!r}"
-        return _join(f"n_classes={self.n_classes}, {chosen}", super().extra_repr())
-
 
 class GCELoss(NoisyLabelLoss):
-    """Generalised cross-entropy, between cross-entropy (q -> 0) and the mean absolute error (q = 1).
+    """Generalized cross-entropy, between cross-entropy (q -> 0) and the mean absolute error (q = 1).
 
     ::
 
@@ -169,6 +168,8 @@ class GCELoss(NoisyLabelLoss):
     0.5
     """
 
+    shown: ClassVar[tuple[str, ...]] = ("q",)
+
     def __init__(self, q: float = 0.7, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)
         if not 0 <= q <= 1:
@@ -180,12 +181,9 @@ class GCELoss(NoisyLabelLoss):
         # p^q = exp(-q CE). expm1 keeps small q exact, and nothing is divided by a small p.
         return losses.mul(-self.q).expm1().mul(-1 / self.q) if self.q else losses
 
-    def extra_repr(self) -> str:
-        return _join(f"q={self.q}", super().extra_repr())
-
 
 class TruncatedGCELoss(GCELoss):
-    """Generalised cross-entropy that is flat where the network finds the label unlikely.
+    """Generalized cross-entropy that is flat where the network finds the label unlikely.
 
     ::
 
@@ -195,7 +193,7 @@ class TruncatedGCELoss(GCELoss):
     ----------
     q : float in [0, 1], default=0.7
     k : float in (0, 1), default=0.5
-        The probability below which a label is taken for wrong and has no gradient.
+        The probability below which a label is assumed to be wrong and has no gradient.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Notes
@@ -203,15 +201,17 @@ class TruncatedGCELoss(GCELoss):
     An untrained network gives every label a probability near 1 / n_classes, below k: nothing would ever move. Train
     with :class:`GCELoss` first (40 epochs in the paper).
 
-    The paper prunes from outside the loss: it minimises the sum of w_i (L_q(p_i) - L_q(k)), w_i = 1 where p_i > k, and
+    The paper prunes outside the loss: it minimizes the sum of w_i (L_q(p_i) - L_q(k)), w_i = 1 where p_i > k, and
     refreshes w every ten epochs with the best network so far. That objective is this one less the constant L_q(k) (and
-    therefore negative), with w of an earlier network; here w is that of the network itself. The known public code
+    therefore negative), with the w of an earlier network; here w is that of the network itself. The known public code
     chooses the best network on the test set.
 
     References
     ----------
     Zhang and Sabuncu, NeurIPS 2018, section 3.3.
     """
+
+    shown = ("q", "k")
 
     def __init__(self, q: float = 0.7, k: float = 0.5, reduction: Reduction = "mean") -> None:
         super().__init__(q, reduction)
@@ -223,9 +223,6 @@ class TruncatedGCELoss(GCELoss):
     def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
         return super().sample_losses(logits, y).clamp(max=self.largest)  # L_q falls in p
 
-    def extra_repr(self) -> str:
-        return _join(f"q={self.q}, k={self.k}", NoisyLabelLoss.extra_repr(self))
-
 
 class ForwardLoss(NoisyLabelLoss):
     """Forward correction: the cross-entropy of the noisy label under the network's clean probabilities, moved by T.
@@ -234,7 +231,7 @@ class ForwardLoss(NoisyLabelLoss):
 
         loss = -log (softmax(logits) T)[y] = -log sum_i p_i T[i, y]
 
-    Its minimum over all functions is the clean posterior, whatever T (if it can be inverted).
+    Its minimum over all functions is the clean posterior, for every invertible T.
 
     Parameters
     ----------
@@ -253,20 +250,18 @@ class ForwardLoss(NoisyLabelLoss):
     0.693
     """
 
+    shown = ("n_classes",)
     log_columns: Tensor  # row j is log T[:, j], (c, c)
 
     def __init__(self, transition: ArrayLike, reduction: Reduction = "mean") -> None:
         T = check_transition(transition, invertible=False)
         super().__init__(reduction, len(T))
-        T[:, ~T.any(axis=0)] = 1  # a label that T never gives tells nothing: a constant loss, no NaN
+        T[:, ~T.any(axis=0)] = 1  # a label that T never gives says nothing: a constant loss, no NaN
         with np.errstate(divide="ignore"):
             self.register_buffer("log_columns", _buffer(np.log(T).T))
 
     def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
         return forward_losses(logits, y, self.log_columns)
-
-    def extra_repr(self) -> str:
-        return _join(f"n_classes={self.n_classes}", super().extra_repr())
 
 
 class BackwardLoss(NoisyLabelLoss):
@@ -292,6 +287,7 @@ class BackwardLoss(NoisyLabelLoss):
     Patrini et al., CVPR 2017, theorem 1.
     """
 
+    shown = ("n_classes",)
     rows: Tensor  # T^-1, (c, c)
 
     def __init__(self, transition: ArrayLike, reduction: Reduction = "mean") -> None:
@@ -302,9 +298,6 @@ class BackwardLoss(NoisyLabelLoss):
     def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
         return -(self.rows.index_select(0, y) * logits.log_softmax(1)).sum(1)
 
-    def extra_repr(self) -> str:
-        return _join(f"n_classes={self.n_classes}", super().extra_repr())
-
 
 class UnhingedLoss(NoisyLabelLoss):
     """The hinge loss without its hinge, linear in the scores.
@@ -313,16 +306,9 @@ class UnhingedLoss(NoisyLabelLoss):
 
         loss = 1 - (z_y - mean of the other z),    z = logits
 
-    For two classes this is 1 - margin. Over all labels of a sample it sums to the constant c, therefore symmetric noise
-    only scales it and leaves its minimum in place.
-
-    Parameters
-    ----------
-    reduction : {"mean", "sum", "none"}, default="mean"
-
-    Notes
-    -----
-    Unbounded below: the scores need a bound, as weight decay or a normalised last layer.
+    For two classes this is 1 - margin. Over all labels of a sample it sums to the constant c, so symmetric noise only
+    scales it and leaves its minimum in place. It is unbounded below: the scores need a bound, such as weight decay or a
+    normalized last layer. Its only parameter is ``reduction``.
 
     References
     ----------
@@ -343,9 +329,7 @@ class MAELoss(NoisyLabelLoss):
 
         loss = sum_j |p_j - e_y[j]| = 2 (1 - p_y),    p = softmax(logits)
 
-    Parameters
-    ----------
-    reduction : {"mean", "sum", "none"}, default="mean"
+    Its only parameter is ``reduction``.
 
     References
     ----------
@@ -364,7 +348,7 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 def forward_losses(logits: Tensor, y: Tensor, log_columns: Tensor) -> Tensor:
     """Return -log (softmax(logits) T)[y] of each sample, shape (b,), where row j of ``log_columns`` is log T[:, j].
 
-    In log space: the product p T would underflow for a confident network. -inf for T[i, j] = 0 is fine.
+    In log space, because the product p T would underflow for a confident network. -inf for T[i, j] = 0 is fine.
     """
     return -(logits.log_softmax(1) + log_columns.index_select(0, y)).logsumexp(1)
 
@@ -377,9 +361,5 @@ def _check_labels(y: Tensor, n_classes: int) -> None:
 
 
 def _buffer(array: np.ndarray) -> Tensor:
-    """The result of float64 algebra in torch's default precision; logits of another precision promote as usual."""
+    """Return the result of float64 algebra in torch's default precision; other logits promote as usual."""
     return torch.as_tensor(array, dtype=torch.get_default_dtype()).contiguous()
-
-
-def _join(*parts: str) -> str:
-    return ", ".join(part for part in parts if part)

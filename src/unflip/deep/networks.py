@@ -1,4 +1,4 @@
-"""The networks of the comparisons, and ``make_network``, which turns what a user gives into a maker of networks."""
+"""The networks of the comparisons, and ``make_network``, which makes a factory from whatever network a user gives."""
 
 import copy
 import math
@@ -23,9 +23,9 @@ class MLP(nn.Sequential):
     n_classes : int
     hidden : int, default=256
     dropout : float, default=0.0
-        Of the hidden layer. The paper has none in its table; 0.5 guards against memorising the noise.
+        Dropout of the hidden layer. The paper's table has none; 0.5 guards against memorizing the noise.
     slope : float, default=0.01
-        Of the leaky ReLU; 0 is the ReLU of the Co-teaching+ and JoCoR code.
+        Slope of the leaky ReLU; 0 is the ReLU of the Co-teaching+ and JoCoR code.
 
     Examples
     --------
@@ -57,16 +57,16 @@ class CNN6(nn.Sequential):
     width : float, default=1.0
         Multiplies the numbers of channels.
     dropout : float, default=0.25
-        Of whole channels after the pooling, in training only.
+        Dropout of whole channels after the pooling, in training only.
     batch_norm : bool, default=True
 
     Notes
     -----
-    2,367,882 parameters for 3 channels and 10 classes. The paper's table names neither batch norm nor padding. As in
-    the Co-teaching network, of which this is the nine-layer original less its middle block, batch norm stands before
-    every activation, convolutions keep their biases, the first three keep the size (padding 1) and the last three do
-    not (padding 0). The Co-teaching code calls ``F.dropout2d`` without ``training=``: never active in the torch of its
-    time, active even at test time in today's. Here it is a module, off at test time.
+    It has 2,367,882 parameters for 3 channels and 10 classes. The paper's table names neither batch norm nor padding.
+    As in the nine-layer Co-teaching network, from which this one differs by the missing middle block, batch norm comes
+    before every activation, convolutions keep their biases, the first three keep the size (padding 1) and the last
+    three do not (padding 0). The Co-teaching code calls ``F.dropout2d`` without ``training=``: never active in the
+    torch of its time, active even at test time in today's. Here it is a module, off at test time.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class CNN6(nn.Sequential):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        # Channels last in memory, which every layer passes on and a CPU's convolutions are faster with.
+        # Channels last in memory: every layer passes it on, and convolutions on a CPU are faster with it.
         return super().forward(x.contiguous(memory_format=torch.channels_last))
 
 
@@ -137,19 +137,17 @@ class LeNet(nn.Sequential):
 
 
 class Dropout(nn.Dropout):
-    """Dropout that is several times faster on a CPU, where torch's own costs as much as a layer of the MLP.
+    """Dropout for a CPU, where torch's own makes a step of the MLP 15 to 20 % slower (see docs/architecture.md).
 
     Each random 64-bit number serves eight entries if p is a multiple of 1/256, otherwise four, and p is rounded to a
     multiple of 2^-16 (and 1 / (1 - p) with it). On other devices it is torch's own.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        if not self.training or input.device.type != "cpu" or self.inplace:
-            return super().forward(input)
         narrow = (self.p * 2**8).is_integer()
         dtype, levels = (torch.int8, 2**8) if narrow else (torch.int16, 2**16)
         dropped = round(self.p * levels)
-        if dropped in (0, levels):
+        if not self.training or input.device.type != "cpu" or self.inplace or dropped in (0, levels):
             return super().forward(input)
         n, size = input.numel(), 8 if narrow else 4
         words = torch.empty(-(-n // size), dtype=torch.int64).random_(-(2**63), None)
@@ -167,14 +165,14 @@ def make_network(
     Parameters
     ----------
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable
-        A module is copied and initialised anew (``reset_parameters`` of each of its layers) at each call, because two
-        networks of one method must start apart. To start from trained weights give a callable that loads them.
+        A module is copied and initialized again (``reset_parameters`` of each of its layers) at each call, because two
+        networks of one method must start apart. To start from trained weights, give a callable that loads them.
         A callable is called with the options alone and returns a network with ``n_classes`` outputs.
     input_shape : int or tuple of int
         The shape of one sample: (n_features,) or (channels, height, width).
     n_classes : int
     **options
-        Of the network: ``hidden``, ``dropout``, ``slope`` (mlp); ``width``, ``dropout``, ``batch_norm`` (cnn6).
+        Options of the network: ``hidden``, ``dropout``, ``slope`` (mlp); ``width``, ``dropout``, ``batch_norm`` (cnn6).
 
     Examples
     --------
@@ -193,13 +191,17 @@ def make_network(
         raise ValueError(f"n_classes must be at least 2; got {n_classes}")
     if network == "mlp":
         return lambda: MLP(shape, n_classes, **options)
-    if network == "cnn6":
-        channels, _, _ = _image_shape("cnn6", shape, smallest=14)
-        return lambda: CNN6(channels, n_classes, **options)
-    if network == "lenet":
-        image = _image_shape("lenet", shape, smallest=12)
-        return lambda: LeNet(image, n_classes, **options)
-    raise ValueError(f"network must be 'mlp', 'cnn6', 'lenet', an nn.Module or a callable; got {network!r}")
+    if network not in ("cnn6", "lenet"):
+        raise ValueError(f"network must be 'mlp', 'cnn6', 'lenet', an nn.Module or a callable; got {network!r}")
+    if len(shape) != 3:
+        raise ValueError(
+            f"network {network!r} needs images, samples of shape (channels, height, width); got {shape}. Reshape the "
+            "samples, or use network='mlp'"
+        )
+    smallest = 14 if network == "cnn6" else 12
+    if min(shape[1:]) < smallest:
+        raise ValueError(f"network {network!r} needs images of {smallest} x {smallest} or larger; got {shape[1:]}")
+    return lambda: CNN6(shape[0], n_classes, **options) if network == "cnn6" else LeNet(shape, n_classes, **options)
 
 
 def _fresh_copy(network: nn.Module) -> nn.Module:
@@ -215,16 +217,7 @@ def _shape(input_shape: InputShape) -> tuple[int, ...]:
     sizes = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
     shape = tuple(int(size) for size in sizes)
     if not shape or min(shape) < 1:
-        raise ValueError(f"input_shape must be the shape of one sample, as 784 or (1, 28, 28); got {input_shape!r}")
-    return shape
-
-
-def _image_shape(name: str, shape: tuple[int, ...], smallest: int) -> tuple[int, int, int]:
-    if len(shape) != 3:
         raise ValueError(
-            f"network {name!r} needs images, samples of shape (channels, height, width); got {shape}. Reshape the "
-            "samples, or use network='mlp'"
+            f"input_shape must be the shape of one sample, such as 784 or (1, 28, 28); got {input_shape!r}"
         )
-    if min(shape[1:]) < smallest:
-        raise ValueError(f"network {name!r} needs images of {smallest} x {smallest} or larger; got {shape[1:]}")
     return shape

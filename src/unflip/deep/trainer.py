@@ -1,10 +1,8 @@
-"""The one training loop of all deep methods."""
+"""The one training loop of all deep methods, and prediction."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from copy import deepcopy
 from itertools import islice
 from math import isfinite
@@ -14,22 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
 from unflip.deep.adam import Adam
-from unflip.deep.batches import Batch, batches_of, checksum, evaluation_batches, input_batches
+from unflip.deep.batches import Batch, as_inputs, batches_of, evaluation_batches, scaled
+from unflip.deep.checkpoint import Record, method_settings, plain, read_checkpoint, write_checkpoint
 from unflip.deep.distributed import World, first_rank, join, local_device, parallel
+from unflip.deep.progress import TrainingBar, is_shown
 
 if TYPE_CHECKING:
     from unflip.deep.methods import Method
 
-Record = dict[str, Any]
-
 
 class Trainer:
-    """Train a method with Adam, and keep what is needed to go on: weights, moments, average and history.
+    """Train a method with Adam, and keep what is needed to continue: weights, moments, average and history.
 
     Parameters
     ----------
@@ -37,49 +33,50 @@ class Trainer:
         Its ``forward(x, y, epoch, weight)`` is the loss of a batch. It is trained in place and moved to ``device``.
     epochs : int, default=40
     batch_size : int, default=128
-        Of one step over all processes. The last batch of an epoch may be smaller.
+        Samples per step, over all processes. The last batch of an epoch may be smaller.
     lr : float, default=1e-3
-        Handed to ``method.parameter_groups(lr)``; a group may set its own.
+        Learning rate, passed to ``method.parameter_groups(lr)``; a group may set its own.
     decay_from : int, default=None
-        From this epoch e on every learning rate is multiplied by ``(epochs - e) / (epochs - decay_from)``.
+        From this epoch on, every learning rate is multiplied by ``(epochs - epoch) / (epochs - decay_from)``.
     betas : tuple of float, default=(0.9, 0.999)
+        Betas of the Adam optimizer.
     beta1_after_decay : float, default=None
         Replaces the first beta from ``decay_from`` on. The Co-teaching family used 0.1.
     weight_decay : float, default=0.0
-        The L2 penalty of Adam.
+        L2 penalty of the Adam optimizer.
     ema : float, default=None
         Predict with an exponential moving average of the weights, ``average += (1 - d) (weights - average)`` after each
         step. d grows as ``(1 + step) / (10 + step)`` up to ``ema``, so that the first weights are soon forgotten. The
-        trained parameters and the running statistics of batch norm are averaged; the rest, such as the T of a loss, is
-        the method's own.
+        trained parameters and the running statistics of batch norm are averaged; everything else, such as the T of a
+        loss, is copied from the method.
     seed : int, default=0
-        Of the order of the samples and of dropout, anew for each epoch. The caller's random state is left as it was.
-        Under ``torchrun`` all processes take the seed of process 0.
+        Seeds the order of the samples and dropout, separately for each epoch. The caller's random state is left as it
+        was. Under ``torchrun`` all processes use the seed of process 0.
     device : str or torch.device, default="cpu"
     progress : bool or "auto", default="auto"
-        Show a bar; "auto" only on a terminal.
+        Whether to show a progress bar; "auto" shows it on a terminal only.
     checkpoint : path, default=None
-        Written after each epoch, replaced as a whole, and read by ``fit`` where it exists: training goes on after its
-        last epoch with the same result, to the bit on one CPU, as if it had not stopped. A checkpoint of other
-        settings of the trainer or of the method, T among them, or of other data is refused.
+        File that is replaced after each epoch. If it exists, ``fit`` continues after its last epoch, with the same
+        result (to the bit on one CPU) as if training had not stopped. A checkpoint with other settings of the trainer
+        or the method, including T, with other data, or with more than ``epochs`` epochs is refused.
     steps_per_epoch : int, default=None
-        End each epoch after so many batches.
+        End each epoch after this many batches.
     optimizer : callable, default=None
-        Makes another optimiser than Adam from the parameter groups; ``betas`` and ``weight_decay`` are Adam's.
+        Makes the optimizer from the parameter groups. If None, Adam is used; ``betas`` and ``weight_decay`` are for it.
 
     Attributes
     ----------
     history : list of dict
-        One an epoch: epoch, loss, lr, seconds, and accuracy or what ``evaluate`` returned; arrays as lists.
+        One per epoch: epoch, loss, lr, seconds, and accuracy or whatever ``evaluate`` returned; arrays as lists.
     model : Method
-        What predicts: the average of the weights with ``ema``, otherwise the method.
+        The method that predicts: with ``ema`` the one with averaged weights, otherwise the trained one.
 
     Notes
     -----
-    Under ``torchrun`` each process takes its share of every batch (see ``unflip.deep.distributed``). The gradient is
-    that of one process for every loss that is a mean over samples; methods that select samples select within each
-    share, and batch norm uses the statistics of the share; after each epoch all processes take the running statistics
-    of process 0.
+    Under ``torchrun`` each process takes its share of every batch (see ``unflip.deep.distributed``). For every loss
+    that is a mean over samples, the gradient is the same as in one process. Methods that select samples select within
+    each share, and batch norm uses the statistics of the share; after each epoch all processes take the running
+    statistics of process 0.
     """
 
     def __init__(
@@ -101,17 +98,12 @@ class Trainer:
         steps_per_epoch: int | None = None,
         optimizer: Callable[[list[dict[str, Any]]], torch.optim.Optimizer] | None = None,
     ) -> None:
-        for name, value, least in (
-            ("epochs", epochs, 1),
-            ("batch_size", batch_size, 1),
-            ("steps_per_epoch", steps_per_epoch, 1),
-            ("decay_from", decay_from, 0),
-            ("seed", seed, 0),
-        ):
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}; got {value}")
+        least = {"epochs": 1, "batch_size": 1, "steps_per_epoch": 1, "decay_from": 0, "seed": 0}
+        for name, value in zip(least, (epochs, batch_size, steps_per_epoch, decay_from, seed), strict=True):
+            if value is not None and value < least[name]:
+                raise ValueError(f"{name} must be at least {least[name]}; got {value}")
         if ema is not None and not 0 <= ema < 1:
-            raise ValueError(f"ema is the share of the average that a step keeps, in [0, 1); got {ema}")
+            raise ValueError(f"ema must be in [0, 1), the share of the average that a step keeps, or None; got {ema}")
         self.device = local_device(torch.device(device))
         self.method = method.to(self.device)
         self.epochs = epochs
@@ -138,7 +130,7 @@ class Trainer:
         self.steps = 0
         self.history: list[Record] = []
         self._rates = [(group["lr"], group.get("betas")) for group in self.optimizer.param_groups]
-        self._method_settings = _settings_of(method)  # now, because training may change what a method keeps
+        self._method_settings = method_settings(method)  # now, because training may change what a method keeps
 
     @property
     def model(self) -> "Method":
@@ -148,34 +140,28 @@ class Trainer:
         self,
         x: ArrayLike | Tensor | Iterable[Any],
         y: ArrayLike | Tensor | None = None,
-        *,
         sample_weight: ArrayLike | Tensor | None = None,
         evaluate: Any = None,
         callback: "Callable[[Trainer, Record], object] | None" = None,
     ) -> list[Record]:
-        """Train until ``epochs`` epochs are done, those of the checkpoint and of earlier calls included.
+        """Train until ``epochs`` epochs are done, including those of the checkpoint and earlier calls; return history.
 
-        Where the checkpoint is that of a finished run nothing is trained: the weights and the history are read from it.
+        If the checkpoint is that of a finished run, nothing is trained: its weights and history are read.
 
         Parameters
         ----------
         x : array or tensor of shape (n, ...), or iterable
-            uint8 is kept as it is and scaled to [0, 1] a batch at a time; anything else becomes float32. Without y, any
-            object that gives (x, y) or (x, y, weight) batches anew each time it is iterated, such as a DataLoader; its
-            ``set_epoch`` is called before each epoch if it has one.
+            uint8 is kept as it is and scaled to [0, 1] one batch at a time; anything else becomes float32. Without y,
+            an object that gives (x, y) or (x, y, weight) batches and can be iterated again and again, such as a
+            DataLoader; its ``set_epoch``, if it has one, is called before each epoch.
         y : array or tensor of shape (n,)
             Labels 0, ..., n_classes - 1.
         sample_weight : array or tensor of shape (n,), default=None
         evaluate : (x, y), iterable of (x, y) batches, or callable, default=None
-            After each epoch: the accuracy over all of these samples, or what the callable returns when it is given the
-            trainer, a number (stored as accuracy) or a dict of numbers, strings, arrays, lists and dicts.
+            What to record after each epoch: the accuracy over all of these samples, or what the callable returns for
+            the trainer, a number (recorded as accuracy) or a dict of numbers, strings, arrays, lists and dicts.
         callback : callable, default=None
             Called with the trainer and the record of each epoch, which it may add to, before the checkpoint is written.
-
-        Returns
-        -------
-        list of dict
-            The history.
         """
         world = join(self.device)
         data = batches_of(x, y, sample_weight, self.device)
@@ -184,24 +170,23 @@ class Trainer:
         world.check_equal(settings | {"epochs": self.epochs}, "give every process the same settings and data")
         settings |= self._method_settings
         if self.checkpoint is not None and self.checkpoint.exists():
-            self._load(settings)
+            self._resume(self.checkpoint, settings)
         advice = f"do all of them see the checkpoint {self.checkpoint}?"
         world.check_equal({"finished epochs": len(self.history)}, advice)
         modules = [self.method] if self.average is None else [self.method, self.average]
         world.copy_first(tensor for module in modules for _, tensor in _tensors(module))
+        model = parallel(self.method, self.device, world)
         steps = self.steps_per_epoch or data.steps(self.batch_size)
         with (
-            _own_random_state(self.device),
-            parallel(self.method, self.device, world) as model,
-            _Bar(self.progress if world.rank == 0 else False, self.method.name, self.epochs, steps) as bar,
+            torch.random.fork_rng([self.device] if self.device.type == "cuda" else []),  # dropout draws from these
+            TrainingBar(world.rank == 0 and is_shown(self.progress), self.method.name, self.epochs, steps) as bar,
         ):
             for epoch in range(len(self.history), self.epochs):
                 start = time.perf_counter()
-                # Seeds that follow from the epoch, not from what was drawn before it, make a checkpoint resume exactly.
-                order_seed, noise_seed = _seed(self.seed, epoch), _seed(self.seed, epoch, 1 + world.rank)
-                _set_random_state(noise_seed, self.device)
+                # Seeds that depend on the epoch, not on what was drawn before it, let a checkpoint resume exactly.
+                _set_random_state(_seed(self.seed, epoch, 1 + world.rank), self.device)
                 self._set_rates(epoch)
-                batches = data.epoch(epoch, order_seed, self.batch_size, world)
+                batches = data.epoch(epoch, _seed(self.seed, epoch), self.batch_size, world)
                 loss = self._train(model, islice(batches, self.steps_per_epoch), epoch, world, bar)
                 if not isfinite(loss):
                     raise FloatingPointError(
@@ -213,21 +198,21 @@ class Trainer:
                 record["seconds"] = time.perf_counter() - start
                 if callback is not None:
                     callback(self, record)
-                self.history.append({key: _plain(value, key) for key, value in record.items()})
+                self.history.append({key: plain(value, key) for key, value in record.items()})
                 if self.checkpoint is not None and world.rank == 0:
-                    self._save(settings)
+                    write_checkpoint(self.checkpoint, {"settings": settings, **self._state()})
                 bar.epoch(self.history[-1])
         self.method.eval()
         return self.history
 
     def predict_logits(self, x: ArrayLike | Tensor) -> Tensor:
-        """The clean logits of all samples, shape (n, n_classes), on the CPU; with the averaged weights if ``ema``."""
-        return torch.cat([self._predict(batch).cpu() for batch in input_batches(x, 2 * self.batch_size, self.device)])
+        """Return the clean logits of all samples, shape (n, n_classes), on the CPU; with ``ema`` from the average."""
+        return predict_logits(self.model, x, 2 * self.batch_size, self.device)
 
     def _train(
-        self, model: Callable[..., Tensor], batches: Iterator[Batch], epoch: int, world: World, bar: "_Bar"
+        self, model: Callable[..., Tensor], batches: Iterator[Batch], epoch: int, world: World, bar: TrainingBar
     ) -> float:
-        """One epoch; the mean loss over its samples."""
+        """Train for one epoch and return the mean loss over its samples."""
         self.method.train()
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         averaged, copied = self._averaged()
@@ -249,15 +234,15 @@ class Trainer:
             samples += n
             bar.step()
         if not samples:
-            raise ValueError(f"epoch {epoch} had no batches")
+            raise ValueError(f"epoch {epoch} had no batches; give data with at least one sample")
         for tensor, average in copied:
             average.copy_(tensor)
         return world.sum(total).item() / samples
 
     def _averaged(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
-        """The tensors of the method with their averages, and the rest with its copies in the averaged model.
+        """Pair tensors of the method with those of the average: the ones to average, and the ones to copy.
 
-        Constants are among the rest: the average of -inf, as in the logarithm of a T with zeros, would be NaN.
+        Constants are copied: the average of -inf, as in the logarithm of a T with zeros, would be NaN.
         """
         averaged: list[tuple[Tensor, Tensor]] = []
         copied: list[tuple[Tensor, Tensor]] = []
@@ -277,181 +262,71 @@ class Trainer:
                 replaced = decays and self.beta1_after_decay is not None
                 group["betas"] = (self.beta1_after_decay, betas[1]) if replaced else betas
 
-    def _predict(self, x: Tensor) -> Tensor:
-        model = self.model.eval()
-        with torch.inference_mode():
-            return model.predict(x)
-
     def _evaluate(self, evaluate: Any, world: World) -> Record:
         if evaluate is None:
             return {}
         if callable(evaluate):
             result = evaluate(self)
             return dict(result) if isinstance(result, Mapping) else {"accuracy": result}
-        counts = torch.zeros(2, dtype=torch.int64, device=self.device)  # right, all
-        for x, y in evaluation_batches(evaluate, 2 * self.batch_size, self.device, world):
-            counts[0] += (self._predict(x).argmax(1) == y).sum()
-            counts[1] += len(y)
-        right, n = world.sum(counts).tolist()
+        counts = torch.zeros(2, dtype=torch.int64, device=self.device)  # correct, all
+        model = self.model.eval()
+        with torch.inference_mode():
+            for x, y in evaluation_batches(evaluate, 2 * self.batch_size, self.device, world):
+                counts[0] += (model.predict(x).argmax(1) == y).sum()
+                counts[1] += len(y)
+        correct, n = world.sum(counts).tolist()
         if not n:
-            raise ValueError("evaluate has no samples")
-        return {"accuracy": right / n}
+            raise ValueError("evaluate has no samples; give at least one, or None")
+        return {"accuracy": correct / n}
 
     def _settings(self, mark: Record) -> Record:
-        """What a checkpoint must agree with for training to go on as if it had not stopped, but for the method's."""
-        settings = {
-            "method": self.method.name,
-            "batch_size": self.batch_size,
-            "lr": self.lr,
-            "decay_from": self.decay_from,
-            "epochs": None if self.decay_from is None else self.epochs,  # without decay more epochs may be added
-            "betas": self.betas,
-            "beta1_after_decay": self.beta1_after_decay,
-            "weight_decay": self.weight_decay,
-            "ema": self.ema,
-            "seed": self.seed,
-            "steps_per_epoch": self.steps_per_epoch,
-            "optimizer": type(self.optimizer).__name__,
-            **mark,
-        }
-        return {name: _plain(value, name) for name, value in settings.items()}
+        """Return what a checkpoint must agree with to continue exactly, apart from the settings of the method."""
+        settings = {name: getattr(self, name) for name in ("batch_size", "lr", "decay_from", "betas", "weight_decay")}
+        settings |= {name: getattr(self, name) for name in ("beta1_after_decay", "ema", "seed", "steps_per_epoch")}
+        settings |= {"method": self.method.name, "optimizer": type(self.optimizer).__name__, **mark}
+        settings["epochs"] = None if self.decay_from is None else self.epochs  # without decay, epochs may be added
+        return {name: plain(value, name) for name, value in settings.items()}
 
-    def _save(self, settings: Record) -> None:
-        assert self.checkpoint is not None
-        state = {
-            "settings": settings,
+    def _state(self) -> Record:
+        return {
             "method": self.method.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "steps": self.steps,
             "history": self.history,
         }
-        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.checkpoint.with_name(f".{self.checkpoint.name}.{os.getpid()}")
-        try:
-            with partial.open("wb") as file:
-                torch.save(state, file)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self.checkpoint)
-        finally:
-            partial.unlink(missing_ok=True)
 
-    def _load(self, settings: Record) -> None:
-        assert self.checkpoint is not None
-        try:
-            state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
-            saved, history = dict(state["settings"]), list(state["history"])
-        except OSError:
-            raise
-        except Exception as error:
-            raise ValueError(f"{self.checkpoint} is not a trainer's checkpoint; remove it to start anew") from error
-        if len(history) < len(self.history):
+    def _resume(self, path: Path, settings: Record) -> None:
+        state = read_checkpoint(path, settings, self.epochs, self.device)
+        if len(state["history"]) < len(self.history):
             return  # this trainer is already further
-        for name in settings | saved:
-            if saved.get(name) != settings.get(name):
-                raise ValueError(
-                    f"{self.checkpoint} was made with {name}={saved.get(name)!r}, now it is {settings.get(name)!r}; "
-                    "use the same settings and data to go on, or remove the file to start anew"
-                )
         try:
             self.method.load_state_dict(state["method"])
             if self.average is not None:
                 self.average.load_state_dict(state["average"])
             self.optimizer.load_state_dict(state["optimizer"])
-            self.steps, self.history = state["steps"], history
+            self.steps, self.history = state["steps"], list(state["history"])
         except Exception as error:
             raise ValueError(
-                f"{self.checkpoint} does not fit this method or optimizer; remove it to start anew: {error}"
+                f"{path} does not fit this method or optimizer; remove it to start again: {error}"
             ) from error
 
 
-class _Bar:
-    """A progress bar, or nothing where it is not shown. It is drawn at most five times a second."""
+def predict_logits(
+    method: "Method", x: ArrayLike | Tensor, batch_size: int = 256, device: str | torch.device = "cpu"
+) -> Tensor:
+    """Return the clean logits of all samples, shape (n, n_classes), on the CPU.
 
-    def __init__(self, show: bool | str, name: str, epochs: int, steps: int | None) -> None:
-        self.shown = sys.stderr.isatty() if show == "auto" else bool(show)
-        self.name, self.epochs, self.steps = name, epochs, steps
-        self.done, self.next_draw = 0, 0.0
-
-    def __enter__(self) -> "_Bar":
-        if self.shown:
-            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-            self.progress = Progress(*columns, console=Console(stderr=True), auto_refresh=False)
-            self.task = self.progress.add_task(
-                self.name, total=None if self.steps is None else self.epochs * self.steps
-            )
-            self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.shown:
-            self.progress.stop()
-
-    def step(self) -> None:
-        self.done += 1
-        if self.shown and time.perf_counter() > self.next_draw:
-            self.next_draw = time.perf_counter() + 0.2
-            self.progress.update(self.task, completed=self.done, refresh=True)
-
-    def epoch(self, record: Record) -> None:
-        if self.shown:
-            self.done = self.done if self.steps is None else (record["epoch"] + 1) * self.steps
-            number = isinstance(record.get("accuracy"), (int, float))
-            accuracy = f", accuracy {record['accuracy']:.4f}" if number else ""
-            text = f"{self.name} epoch {record['epoch'] + 1}/{self.epochs}: loss {record['loss']:.4f}{accuracy}"
-            self.progress.update(self.task, completed=self.done, description=text, refresh=True)
+    The method is moved to ``device`` and put into evaluation mode; x of uint8 is scaled to [0, 1].
+    """
+    device = local_device(torch.device(device))
+    model = method.to(device).eval()
+    with torch.inference_mode():
+        return torch.cat([model.predict(scaled(batch)).cpu() for batch in as_inputs(x, device).split(batch_size)])
 
 
 def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
     return [(name, tensor.detach()) for name, tensor in (*module.named_parameters(), *module.named_buffers())]
-
-
-def _settings_of(method: nn.Module) -> Record:
-    """What tells a method from one of other settings or another T, whatever its weights.
-
-    The public attributes of all modules that are numbers, strings or None, the shapes of all tensors, and checksums of
-    the buffers outside the networks: the constants of losses. The buffers of a network are part of what it learnt.
-    """
-    settings: Record = {}
-    for path, module in method.named_modules(prefix="method"):
-        for name, value in vars(module).items():
-            if not name.startswith("_") and name != "training" and _is_plain(value):
-                settings[f"{path}.{name}"] = _plain(value, name)
-    for name, tensor in _tensors(method):
-        settings[f"shape of method.{name}"] = list(tensor.shape)
-    for name, buffer in method.named_buffers():
-        if not name.startswith("networks."):
-            settings[f"checksum of method.{name}"] = checksum(buffer)
-    return settings
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
-
-
-def _plain(value: Any, name: str) -> Any:
-    """The value with Python's own numbers and lists in place of those of NumPy and torch: a checkpoint holds no others.
-
-    A checkpoint is read without executing anything, and therefore knows no other types.
-    """
-    if isinstance(value, (np.generic, np.ndarray, Tensor)):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {_plain(key, name): _plain(item, name) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item, name) for item in value]
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    if value is None:
-        return None
-    raise ValueError(
-        f"{name} is or holds a {type(value).__name__}; the history and checkpoints hold numbers, strings, None, and "
-        "arrays, lists and dicts of them"
-    )
 
 
 def _seed(*numbers: int) -> int:
@@ -459,15 +334,8 @@ def _seed(*numbers: int) -> int:
 
 
 def _set_random_state(seed: int, device: torch.device) -> None:
-    """Of the generators that ``_own_random_state`` restores, and of no others."""
+    """Seed the generators that ``fork_rng`` restores after training, and no others."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         with torch.cuda.device(device):
             torch.cuda.manual_seed(seed)
-
-
-@contextmanager
-def _own_random_state(device: torch.device) -> Iterator[None]:
-    """Dropout draws from torch's global generators: leave them as they were found."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        yield

@@ -1,8 +1,7 @@
-"""T of another estimator refined by cross-fitted networks and EM."""
+"""T of another estimator, refined by cross-fitted networks and EM."""
 
-import sys
 import time
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -11,31 +10,26 @@ from rich.console import Console
 from rich.progress import track
 
 from unflip._base import resolve_transition
-from unflip._validation import FloatArray, IntArray
+from unflip._validation import FloatArray
 from unflip.core.ldce import well_conditioned
-from unflip.deep._network_estimator import (
-    LARGEST_SEED,
-    NetworkEstimator,
-    check_numbers,
-    seeded,
-    shared_random_state,
-    steps,
-)
+from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.losses import ForwardLoss
 from unflip.deep.methods.forward import Forward
+from unflip.deep.progress import is_shown
 from unflip.deep.trainer import Trainer
 from unflip.transition._cross_fit import em_transition, mean_log_likelihood
 from unflip.transition.volminnet import VolMinNet
 
-LEAST_STEPS = 50  # of each network in a round; on 1,797 digits 10 left T unfinished and 150 over-fitted
-LIFT = 0.01  # EM cannot leave a zero: the start is mixed with so much of the uniform matrix
+LEAST_STEPS = 50  # of each network per round; on 1,797 digits, 10 left T unfinished and 150 overfitted
+LIFT = 0.01  # EM cannot leave a zero, so the start is mixed with this much of the uniform matrix
 
 
 class CrossFitEM(NetworkEstimator):
     """Refine the T of another estimator: networks explain the noisy labels through T, EM on unseen samples corrects T.
 
-    The data are split in folds, and each fold has a network that never sees it. A round is an epoch of every network
-    with the forward loss of the current T, then EM for T alone on the posteriors p of the samples that were not seen::
+    The data are split into folds, and each fold has a network that never sees it. In each round every network trains
+    for one more epoch with the forward loss of the current T (on small data for more epochs, until at least 50 steps
+    are done), and then EM updates T alone, with the posteriors p of the samples that the networks did not see::
 
         R[n, i] = p[n, i] T[i, y_n] / sum_k p[n, k] T[k, y_n]      P(clean = i | x_n, y_n)
         N[i, j] = sum of R[n, i] over n with y_n = j
@@ -47,34 +41,26 @@ class CrossFitEM(NetworkEstimator):
     Parameters
     ----------
     start : estimator, array-like of shape (n_classes, n_classes) or None, default=None
-        Where T starts: an estimator with ``fit`` and ``transition_``, a matrix, or None for :class:`VolMinNet` with the
-        same network.
+        Where T starts: an estimator with ``fit`` and ``transition_``, or a matrix. If None, :class:`VolMinNet` with the
+        same network is used.
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
         As in :func:`unflip.deep.make_network`.
     rounds : int, default=24
     folds : int, default=3
-        Each network trains on all folds but one, therefore time grows with ``folds - 1``.
+        Each network trains on all folds but one, so time grows with ``folds - 1``.
     volume : float, default=0.04
         Weight of the volume in the first round. It falls linearly to zero at two thirds of the rounds.
     em_steps : int, default=20
-        EM steps a round.
+        EM steps per round.
     warmup : int, default=2
         Rounds before T is updated for the first time.
     batch_size : int, default=256
     lr : float, default=1.5e-3
-        Of Adam.
+        Learning rate of the Adam optimizer.
     ema : float or None, default=0.99
-        Posteriors come from a moving average of the weights, see :class:`unflip.deep.trainer.Trainer`.
-    dropout : float, default=0.5
-        Of the networks "mlp" and "cnn6".
-    network_options : dict, default=None
-        Further options of a network given by name.
-    device : str, default="auto"
-        "auto" is a GPU where there is one.
-    progress : bool or "auto", default="auto"
-        Show a bar; "auto" only on a terminal.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+        Posteriors come from a moving average of the weights, see :class:`unflip.deep.Trainer`.
+    dropout, network_options, device, progress, classes
+        As in :class:`unflip.deep.NoisyLabelClassifier`.
     random_state : int, RandomState instance or None, default=None
         Seeds the folds, the networks and the default start.
 
@@ -86,31 +72,29 @@ class CrossFitEM(NetworkEstimator):
         T before the refinement.
     start_estimator_ : estimator or None
         The fitted estimator that gave it.
-    classes_ : ndarray of shape (n_classes,)
     history_ : list of dict
-        One a round: round, loss (of training), log_likelihood (of the noisy labels of unseen samples, before EM),
+        One per round: round, loss (of training), log_likelihood (of the noisy labels of unseen samples, before EM),
         volume, transition (after EM), seconds.
     methods_ : list of Method
-        One a fold; ``predict_proba`` is the mean of their clean probabilities.
-    input_shape_ : tuple of int
-        The shape of one sample.
-    n_features_in_ : int
+        One per fold; ``predict_proba`` is the mean of their clean probabilities.
+    classes_, input_shape_, n_features_in_
+        As in :class:`unflip.deep.NoisyLabelClassifier`.
 
     Notes
     -----
-    A network that saw a label is too sure of it, and its posteriors make T too near to the identity: hence the folds.
-    What each part does, seen in one run each while it was built (``benchmarks/deep_transition.py`` measures the whole):
-    the error of T on Fashion-MNIST with symmetric noise 0.6, VolMinNet 0.18.
+    A network that saw a label is too sure of it, and its posteriors make T too close to the identity: hence the folds.
+    What each part contributes, as seen in one run each while it was built (``benchmarks/deep_transition.py`` measures
+    the whole), is the error of T on Fashion-MNIST with symmetric noise 0.6, where that of VolMinNet is 0.18:
 
     - Without volume and without ``ema``, T comes down but keeps jumping, 0.05 to 0.09 over rounds. A temperature for
-      the posteriors, fitted to the noisy labels, stays within seven per cent of one and changes nothing.
-    - With ``ema`` alone T moves smoothly but slowly, 0.11 after 30 rounds: the likelihood is nearly flat. With ``ema``
+      the posteriors, fitted to the noisy labels, stays within seven percent of one and changes nothing.
+    - With ``ema`` alone, T moves smoothly but slowly, 0.11 after 30 rounds: the likelihood is nearly flat. With ``ema``
       and a constant volume it goes too far, and the likelihood of unseen labels falls again.
-    - From the true T's neighbourhood (pair noise 0.4, 0.018 away) the volume takes T off, 0.034, and lets it come back,
+    - From close to the true T (pair noise 0.4, 0.018 away), the volume moves T away, 0.034, and lets it come back,
       0.016.
-    - Networks that start afresh each round, two folds, six rounds of twelve epochs, ended at 0.055.
+    - Networks that start afresh in each round, two folds, six rounds of twelve epochs, ended at 0.055.
 
-    Inputs are taken as they are, only uint8 is scaled to [0, 1]: bring features to about unit scale first.
+    Inputs are used as they are, only uint8 is scaled to [0, 1]: bring features to about unit scale first.
 
     Examples
     --------
@@ -162,42 +146,39 @@ class CrossFitEM(NetworkEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        """
+        """Fit to noisy labels y of any kind, shape (n_samples,), of a table or of images X."""
         self._check_parameters()
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         n, c = len(codes), len(self.classes_)
         if n < self.folds:
             raise ValueError(f"{self.folds} folds need at least {self.folds} samples; got {n}")
+        weighted = weights if sample_weight is not None else None
         rng = shared_random_state(self.random_state)
-        self._start(X, codes, weights if sample_weight is not None else None, int(rng.randint(LARGEST_SEED)))
-
+        start_seed = int(rng.randint(LARGEST_SEED))
         held_out = np.array_split(rng.permutation(n), self.folds)
-        seeds = [int(seed) for seed in rng.randint(LARGEST_SEED, size=self.folds)]
-        T = (1 - LIFT) * self.start_ + LIFT / c
-        trainers, shares = [], []
-        for rows, seed in zip(held_out, seeds, strict=True):
-            seen = np.setdiff1d(np.arange(n), rows)
-            shares.append((X[seen], codes[seen], weights[seen] if sample_weight is not None else None))
-            trainers.append(self._trainer(T, seed))
+        seen = [np.setdiff1d(np.arange(n), rows) for rows in held_out]
+        trainers = [self._trainer(int(seed)) for seed in rng.randint(LARGEST_SEED, size=self.folds)]
+        default = VolMinNet(
+            self.network,
+            network_options=self.network_options,
+            device=self._device(),
+            progress=self.progress,
+            random_state=start_seed,
+        )
+        self.start_, self.start_estimator_ = resolve_transition(self.start, default, X, codes, self.classes_, weighted)
 
-        self.history_ = []
+        T: FloatArray = (1 - LIFT) * self.start_ + LIFT / c
+        shares = [(X[rows], codes[rows], None if weighted is None else weighted[rows]) for rows in seen]
         posteriors = np.empty((n, c))
-        for turn in self._bar():
+        self.history_ = []
+        for turn in self._rounds():
             clock = time.perf_counter()
             losses = []
             for trainer, (x, labels, w), rows in zip(trainers, shares, held_out, strict=True):
                 trainer.method.loss = ForwardLoss(T, reduction="none").to(trainer.device)
-                trainer.epochs += -(-LEAST_STEPS // steps(len(labels), self.batch_size))
+                trainer.epochs += self._epochs_of(LEAST_STEPS, len(labels))
                 losses.append(trainer.fit(x, labels, sample_weight=w)[-1]["loss"])
-                posteriors[rows] = trainer.predict_logits(X[rows]).double().softmax(1).cpu().numpy()
+                posteriors[rows] = trainer.predict_logits(X[rows]).double().softmax(1).numpy()
             likelihood = mean_log_likelihood(posteriors, codes, T, weights)
             volume = self.volume * max(0.0, 1 - 1.5 * turn / self.rounds)
             if turn >= self.warmup:
@@ -216,46 +197,29 @@ class CrossFitEM(NetworkEstimator):
         self.methods_ = [trainer.model.cpu() for trainer in trainers]
         return self
 
-    def _start(self, X: Any, codes: IntArray, weights: FloatArray | None, seed: int) -> None:
-        default = VolMinNet(
-            self.network,
-            network_options=self.network_options,
-            device=self._device(),
-            progress=self.progress,
-            random_state=seed,
-        )
-        self.start_, self.start_estimator_ = resolve_transition(self.start, default, X, codes, self.classes_, weights)
-
-    def _trainer(self, T: FloatArray, seed: int) -> Trainer:
-        options = {"dropout": self.dropout} if self.network in ("mlp", "cnn6") else {}
+    def _trainer(self, seed: int) -> Trainer:
         with seeded(seed):
-            method = Forward(self._network_factory(**options), len(self.classes_), T)
-        trainer = Trainer(
-            method,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            ema=self.ema,
-            seed=seed,
-            device=self._device(),
-            progress=False,
-        )
+            method = Forward(self._network_factory(), len(self.classes_), np.eye(len(self.classes_)))
+        settings: dict[str, Any] = {"batch_size": self.batch_size, "lr": self.lr, "ema": self.ema}
+        trainer = Trainer(method, **settings, seed=seed, device=self._device(), progress=False)
         trainer.epochs = 0  # each round adds its own
         return trainer
 
-    def _bar(self) -> Any:
-        shown = sys.stderr.isatty() if self.progress == "auto" else bool(self.progress)
-        return track(range(self.rounds), "CrossFitEM", console=Console(stderr=True), disable=not shown, transient=True)
+    def _rounds(self) -> Any:
+        shown, console = is_shown(self.progress), Console(stderr=True)
+        return track(range(self.rounds), "CrossFitEM", console=console, disable=not shown, transient=True)
 
     def _check_parameters(self) -> None:
-        check_numbers(
-            self,
+        self._check_numbers(
             whole=("rounds", "folds", "em_steps", "batch_size"),
             positive=("lr",),
-            least_zero=("volume", "dropout"),
+            not_negative=("volume",),
+            fraction=("dropout",),
+            optional_fraction=("ema",),
         )
         if self.folds < 2:
-            raise ValueError("folds must be at least 2: each fold needs a network that did not see it")
+            raise ValueError(
+                f"folds must be at least 2, because each fold needs a network that did not see it; got {self.folds}"
+            )
         if not (isinstance(self.warmup, Integral) and 0 <= self.warmup < self.rounds):
             raise ValueError(f"warmup must be a whole number >= 0 and less than rounds; got {self.warmup!r}")
-        if not (isinstance(self.dropout, Real) and self.dropout < 1):
-            raise ValueError(f"dropout must be in [0, 1); got {self.dropout!r}")

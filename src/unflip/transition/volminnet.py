@@ -1,34 +1,32 @@
-"""T by minimum volume, learnt together with a network (Li et al. 2021)."""
+"""VolMinNet: T of minimum volume, learned together with a network (Li et al. 2021)."""
 
+import math
 from copy import deepcopy
-from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import ArrayLike
+from torch import Tensor, nn
 
+from unflip._validation import FloatArray, check_transition
 from unflip.core.ldce import well_conditioned
-from unflip.deep._network_estimator import (
-    LARGEST_SEED,
-    NetworkEstimator,
-    check_numbers,
-    seeded,
-    shared_random_state,
-    steps,
-)
-from unflip.deep.methods.volminnet import VolMinNetMethod
+from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
+from unflip.deep.losses import forward_losses
+from unflip.deep.methods import Method
+from unflip.deep.methods._base import weighted_mean
 from unflip.deep.trainer import Trainer
 from unflip.transition._cross_fit import mean_log_likelihood
 
-LEAST_STEPS = 1000  # small data are gone through more often than ``epochs`` says
+LEAST_STEPS = 1000  # small data are passed over more often than ``epochs`` says
 
 
 class VolMinNet(NetworkEstimator):
-    """Estimate T by learning it together with a network, drawn to the smallest volume that explains the noisy labels.
+    """Estimate T by learning it together with a network, with the smallest volume that explains the noisy labels.
 
-    The network's clean probabilities, moved by T, must explain the noisy labels; among the matrices that do so the one
-    of least volume is wanted (Li et al. 2021, Eq. 4)::
+    The network's clean probabilities, moved by T, must explain the noisy labels; among the matrices that do so, the one
+    with the least volume is wanted (Li et al. 2021, Eq. 4)::
 
         min over network, T    mean of -log (softmax(network(x)) T)[y]  +  volume log|det T|
 
@@ -41,28 +39,22 @@ class VolMinNet(NetworkEstimator):
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
         As in :func:`unflip.deep.make_network`.
     epochs : int, default=24
-        At least; small data are gone through more often, until 1,000 steps are done.
+        The least number of epochs; on small data there are more, until 1,000 steps are done.
     batch_size : int, default=128
     lr : float, default=0.01
-        Of the network: SGD with ``momentum`` and ``weight_decay``.
+        Learning rate of the network, which SGD trains with ``momentum`` and ``weight_decay``.
     volume : float, default=1e-4
         Weight of log|det T|.
     validation_fraction : float, default=0.1
-        Part of the noisy data that is held out to choose the epoch. 0 takes the last epoch.
+        Part of the noisy data that is held out to choose the epoch. With 0, the last epoch is taken.
     momentum : float, default=0.9
     weight_decay : float, default=1e-4
     transition_lr : float, default=0.01
-        Of w: Adam without weight decay.
+        Learning rate of w, which Adam trains without weight decay.
     init : float or "paper", default=-2.0
         Every w at the start; "paper" is log(1 / (n_classes - 2)).
-    network_options : dict, default=None
-        Of a network given by name, such as ``{"hidden": 512, "dropout": 0.5}``.
-    device : str, default="auto"
-        "auto" is a GPU where there is one.
-    progress : bool or "auto", default="auto"
-        Show a bar; "auto" only on a terminal.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, where the noisy labels lack some; the rows of T follow their order.
+    network_options, device, progress, classes
+        As in :class:`unflip.deep.NoisyLabelClassifier`.
     random_state : int, RandomState instance or None, default=None
         Seeds the split, the initial weights and the order of the samples.
 
@@ -70,20 +62,18 @@ class VolMinNet(NetworkEstimator):
     ----------
     transition_ : ndarray of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
-    classes_ : ndarray of shape (n_classes,)
     history_ : list of dict
-        One an epoch: epoch, loss, validation_loss, transition, seconds.
+        One per epoch: epoch, loss, validation_loss, transition, seconds.
     best_epoch_ : int
         The epoch that was taken.
     methods_ : list of Method
-        The network of that epoch, in a list of one.
-    input_shape_ : tuple of int
-        The shape of one sample.
-    n_features_in_ : int
+        The method of that epoch, in a list of one.
+    classes_, input_shape_, n_features_in_
+        As in :class:`unflip.deep.NoisyLabelClassifier`.
 
     See Also
     --------
-    CrossFitEM : refines this T; better by far on heavy symmetric noise.
+    CrossFitEM : refines this T; far better on heavy symmetric noise.
     unflip.transition.VolMin : the linear case, without torch.
 
     Notes
@@ -92,7 +82,7 @@ class VolMinNet(NetworkEstimator):
     30 and 60 and trains w with SGD; it starts at -4.5 for 100 classes. A volume of 1e-2 and more made T worse with the
     MLP on Fashion-MNIST with symmetric noise 0.6.
 
-    Inputs are taken as they are, only uint8 is scaled to [0, 1]: bring features to about unit scale first.
+    Inputs are used as they are, only uint8 is scaled to [0, 1]: bring features to about unit scale first.
 
     References
     ----------
@@ -143,34 +133,24 @@ class VolMinNet(NetworkEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        """
-        check_numbers(self, whole=("epochs", "batch_size"), positive=("lr", "transition_lr"), least_zero=("volume",))
-        if not (isinstance(self.validation_fraction, Real) and 0 <= self.validation_fraction < 1):
-            raise ValueError(f"validation_fraction must be in [0, 1); got {self.validation_fraction!r}")
+        """Fit to noisy labels y of any kind, shape (n_samples,), of a table or of images X."""
+        self._check_numbers(
+            whole=("epochs", "batch_size"),
+            positive=("lr", "transition_lr"),
+            not_negative=("volume", "momentum", "weight_decay"),
+            fraction=("validation_fraction",),
+        )
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         rng = shared_random_state(self.random_state)
         seed = int(rng.randint(LARGEST_SEED))
         counted = np.flatnonzero(weights > 0)  # a sample without weight could not choose an epoch
         held_out, train = np.split(rng.permutation(counted), [int(self.validation_fraction * len(counted))])
+        settings = {"volume": self.volume, "init": self.init, "transition_lr": self.transition_lr}
         with seeded(seed):
-            method = VolMinNetMethod(
-                self._network_factory(),
-                len(self.classes_),
-                volume=self.volume,
-                init=self.init,
-                transition_lr=self.transition_lr,
-            )
+            method = VolMinNetMethod(self._network_factory(), len(self.classes_), **settings)
         trainer = Trainer(
             method,
-            epochs=max(self.epochs, -(-LEAST_STEPS // steps(len(train), self.batch_size))),
+            epochs=max(self.epochs, self._epochs_of(LEAST_STEPS, len(train))),
             batch_size=self.batch_size,
             lr=self.lr,
             seed=seed,
@@ -181,15 +161,13 @@ class VolMinNet(NetworkEstimator):
         best = np.inf
 
         def look(trainer: Trainer, record: dict[str, Any]) -> None:
-            """Keep the epoch with the least noisy loss on what was held out; without such data, the last one."""
+            """Keep the epoch with the least noisy loss on the held-out data; without such data, the last one."""
             nonlocal best
-            T = method.transition
+            T = record["transition"] = method.transition
             loss = -np.inf
             if len(held_out):
-                proba = trainer.predict_logits(X[held_out]).double().softmax(1).cpu().numpy()
-                loss = -mean_log_likelihood(proba, codes[held_out], T, weights[held_out])
-                record["validation_loss"] = loss
-            record["transition"] = T
+                proba = trainer.predict_logits(X[held_out]).double().softmax(1).numpy()
+                loss = record["validation_loss"] = -mean_log_likelihood(proba, codes[held_out], T, weights[held_out])
             if loss < best or not len(held_out):
                 best = loss
                 self.best_epoch_ = record["epoch"]
@@ -201,7 +179,7 @@ class VolMinNet(NetworkEstimator):
         return self
 
     def _optimizer(self, groups: list[dict[str, Any]]) -> Any:
-        """SGD for the network, Adam for T: the groups that ``VolMinNetMethod.parameter_groups`` gives."""
+        """Return SGD for the network and Adam for T, in the order of ``VolMinNetMethod.parameter_groups``."""
         network, transition = groups
         return _Together(
             torch.optim.SGD([network], momentum=self.momentum, weight_decay=self.weight_decay, fused=True),
@@ -210,7 +188,7 @@ class VolMinNet(NetworkEstimator):
 
 
 class _Together:
-    """Two optimisers that step as one; their groups stay theirs, so that a schedule reaches both."""
+    """Two optimizers that step as one; a schedule reaches the groups of both."""
 
     def __init__(self, *parts: torch.optim.Optimizer) -> None:
         self.parts = parts
@@ -219,3 +197,104 @@ class _Together:
     def step(self) -> None:
         for part in self.parts:
             part.step()
+
+
+class VolMinNetMethod(Method):
+    """Forward correction with a T that is learned too, with the smallest volume that explains the noisy labels.
+
+    ::
+
+        loss = mean of -log (softmax(logits) T)[y]  +  volume x log |det T|
+
+    The diagonal of T is the largest entry of each row.
+
+    Parameters
+    ----------
+    network_factory, n_classes, prior
+        As in :class:`unflip.deep.methods.Method`; the prior is not used.
+    transition : array-like of shape (n_classes, n_classes), default=None
+        Where T starts. If None, it starts as ``init`` says.
+    volume : float, default=1e-4
+        Weight of the volume term.
+    init : float or "paper", default=-2.0
+        Every weight of T at the start, the logit of off-diagonal / diagonal. -2 is the published code's; "paper" is
+        log(1 / (n_classes - 2)).
+    transition_lr : float, default=0.01
+        Learning rate of T, which has its own parameter group without weight decay.
+
+    Notes
+    -----
+    The published code trains the network with SGD (0.01, momentum 0.9, weight decay 1e-4) and T with Adam (0.01) on
+    MNIST, and T with SGD (0.01) on CIFAR-10. It takes the T of the epoch with the smallest loss on held-out noisy
+    labels, as :class:`unflip.transition.VolMinNet` does. ``transition`` is the T learned so far.
+    """
+
+    name = "volminnet"
+
+    def __init__(
+        self,
+        *arguments: Any,
+        volume: float = 1e-4,
+        init: float | Literal["paper"] = -2.0,
+        transition_lr: float = 0.01,
+        **settings: Any,
+    ) -> None:
+        super().__init__(*arguments, **settings)
+        if volume < 0 or transition_lr < 0:
+            raise ValueError(f"volume and transition_lr must not be negative; got {volume!r} and {transition_lr!r}")
+        self.volume = volume
+        self.transition_lr = transition_lr
+        self.transition_matrix = TransitionMatrix(self.n_classes, init)
+        if self.given_transition is not None:
+            self.transition_matrix.start_at(check_transition(self.given_transition))
+
+    def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
+        log_T = self.transition_matrix()
+        fit = weighted_mean(forward_losses(self.logits(x), y, log_T.T), weight)
+        return fit + self.volume * torch.linalg.slogdet(log_T.exp()).logabsdet
+
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """Return the networks' group, and T's with its own learning rate and no weight decay."""
+        return [
+            {"params": list(self.networks.parameters()), "lr": lr},
+            {"params": list(self.transition_matrix.parameters()), "lr": self.transition_lr, "weight_decay": 0.0},
+        ]
+
+    @property
+    def transition(self) -> FloatArray:
+        """The T learned so far, shape (n_classes, n_classes), rows summing to one in float64."""
+        T: FloatArray = self.transition_matrix().detach().double().exp().cpu().numpy()
+        return T / T.sum(axis=1, keepdims=True)
+
+
+class TransitionMatrix(nn.Module):
+    """A trainable T; ``forward()`` returns log T, shape (c, c).
+
+    ::
+
+        A = 1 on the diagonal, sigmoid(w[i, j]) off it;    T[i, j] = A[i, j] / sum_k A[i, k]
+
+    ``init`` is every w at the start; "paper" is log(1 / (n_classes - 2)).
+    """
+
+    off_diagonal: Tensor  # bool, (c, c)
+
+    def __init__(self, n_classes: int, init: float | Literal["paper"] = -2.0) -> None:
+        super().__init__()
+        if isinstance(init, str):
+            if init != "paper":
+                raise ValueError(f"init must be a number or 'paper'; got {init!r}")
+            if n_classes < 3:
+                raise ValueError("init='paper' is log(1 / (n_classes - 2)) and needs at least three classes")
+            init = -math.log(n_classes - 2)
+        self.weight = nn.Parameter(torch.full((n_classes, n_classes), float(init)))
+        self.register_buffer("off_diagonal", ~torch.eye(n_classes, dtype=torch.bool), persistent=False)
+
+    def start_at(self, transition: FloatArray) -> None:
+        """Set the weights so that T is near a given one; entries are kept inside what the sigmoid can give."""
+        ratio = np.clip(transition / np.maximum(transition.diagonal()[:, np.newaxis], 1e-12), 1e-3, 1 - 1e-3)
+        with torch.no_grad():
+            self.weight.copy_(torch.as_tensor(np.log(ratio / (1 - ratio))))
+
+    def forward(self) -> Tensor:
+        return (F.logsigmoid(self.weight) * self.off_diagonal).log_softmax(1)  # log A, then its rows normalized

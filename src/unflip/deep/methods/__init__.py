@@ -1,6 +1,7 @@
-"""The deep methods, one a file: ``forward(x, y, epoch)`` is the loss, ``predict(x)`` the clean logits.
+"""The deep methods, one per file: ``forward(x, y, epoch)`` is the loss, ``predict(x)`` returns the clean logits.
 
-A new method is a file with a subclass of ``Method``, and one line in ``unflip/registry.py``.
+A new method is a file with a subclass of ``Method``, and one line in ``unflip/registry.py``; its class is then a name
+of this package as well, such as ``unflip.deep.methods.GCE``.
 """
 
 import inspect
@@ -13,6 +14,13 @@ from unflip.deep.methods._base import Method
 from unflip.deep.networks import NetworkFactory
 
 __all__ = ["Method", "find_method", "make_method"]
+
+
+def __getattr__(name: str) -> Any:
+    for entry in registry.ENTRIES:
+        if (entry.cls, entry.family) == (name, "deep"):
+            return entry.load()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def find_method(name: str, **settings: Any) -> type[Method]:
@@ -40,15 +48,8 @@ def make_method(
     ----------
     name : str
         One of ``unflip.registry.names("deep")``.
-    network_factory : callable
-        Makes a fresh network at each call, as :func:`unflip.deep.make_network` returns it.
-    n_classes : int
-    transition : array-like of shape (n_classes, n_classes), default=None
-        T[i, j] = P(noisy = j | clean = i), for the methods that need it.
-    prior : array-like of shape (n_classes,), default=None
-        The clean class prior; None is the uniform one.
-    **settings
-        Of the method.
+    network_factory, n_classes, transition, prior, **settings
+        As in :class:`Method`; :func:`unflip.deep.make_network` makes factories.
 
     Examples
     --------

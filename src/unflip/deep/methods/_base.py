@@ -1,8 +1,10 @@
 """What a deep method is: a module whose forward is the loss of a batch."""
 
+import inspect
 import math
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
@@ -22,20 +24,23 @@ class Method(nn.Module):
     transition : array-like of shape (n_classes, n_classes), default=None
         T[i, j] = P(noisy = j | clean = i). A method that needs T refuses None.
     prior : array-like of shape (n_classes,), default=None
-        The clean class prior; None is the uniform one.
+        The clean class prior. If None, it is uniform.
     **settings
-        Those of the subclass, named in its signature.
+        Keyword parameters of the subclass.
 
     Notes
     -----
-    A subclass sets ``name`` and ``n_networks``, and writes ``forward``. Sample weights multiply the losses of the
-    samples that count, and the mean is over their number, not over the sum of their weights: weights with mean one over
-    the data keep the scale of the gradient. Weights never change which samples are selected.
+    A subclass sets ``name``, ``n_networks``, and either ``loss``, with which the default ``forward`` trains one
+    network, or its own ``forward``. Sample weights multiply the losses of the samples that count, and the mean is over
+    their number, not over the sum of their weights: weights with mean one over the data keep the scale of the gradient.
+    Weights never change which samples are selected.
     """
 
     name: ClassVar[str]
     n_networks: ClassVar[int] = 1
     needs_transition: bool = False
+    loss: Any  # logits (b, c) and labels (b,) in, losses (b,) out
+    __signature__: ClassVar[inspect.Signature]
 
     def __init__(
         self,
@@ -47,26 +52,29 @@ class Method(nn.Module):
         super().__init__()
         self.n_classes = n_classes
         self.networks = nn.ModuleList(network_factory() for _ in range(self.n_networks))
+        self.given_transition = (
+            None if transition is None else check_transition(transition, n_classes, invertible=False)
+        )
+        self.given_prior = check_prior(np.full(n_classes, 1 / n_classes) if prior is None else prior, n_classes)
+
+    def __init_subclass__(cls) -> None:
+        """Complete the signature of a subclass whose ``__init__`` passes ``**settings`` on to its base class."""
+        super().__init_subclass__()
+        if "__init__" in vars(cls):
+            own = list(inspect.signature(cls.__init__).parameters.values())[1:]
+            if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD:
+                inherited = inspect.signature(cls.__mro__[1]).parameters.values()
+                own = [*inherited, *(parameter for parameter in own if parameter.kind is parameter.KEYWORD_ONLY)]
+            cls.__signature__ = inspect.Signature(own)
 
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
-        """Return the loss of a batch, a scalar.
-
-        Parameters
-        ----------
-        x : Tensor of shape (b, ...)
-        y : Tensor of int64, shape (b,)
-            Codes of the noisy labels.
-        epoch : int
-            Counted from 0.
-        weight : Tensor of shape (b,), default=None
-            Sample weights.
-        """
-        raise NotImplementedError
+        """Return the loss of a batch, a scalar: x (b, ...), codes of the noisy labels y (b,), sample weights (b,)."""
+        return weighted_mean(self.loss(self.logits(x), y), weight)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return clean logits, shape (b, n_classes): their softmax is P(clean | x).
 
-        With two networks it is the mean of both networks' probabilities, and the logits are its logarithm.
+        With two networks, they are the logarithm of the mean of both networks' probabilities.
         """
         if self.n_networks == 1:
             return self.logits(x)
@@ -74,7 +82,7 @@ class Method(nn.Module):
         return log_p.logsumexp(0) - math.log(self.n_networks)
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        """Return what the optimiser gets, each group with its learning rate."""
+        """Return what the optimizer gets, each group with its learning rate."""
         return [{"params": list(self.parameters()), "lr": lr}]
 
     def logits(self, x: Tensor, network: int = 0) -> Tensor:
@@ -86,25 +94,19 @@ class Method(nn.Module):
             )
         return z
 
+    def required_transition(self) -> FloatArray:
+        """Return T for a method that cannot do without it."""
+        if self.given_transition is None:
+            raise ValueError(
+                f"method {self.name!r} needs transition, T[i, j] = P(noisy = j | clean = i); "
+                "give the matrix, or an estimate of it"
+            )
+        return self.given_transition
+
     @classmethod
     def wants_transition(cls, **settings: Any) -> bool:
-        """Say whether the method, with these settings, needs T; for a caller who has yet to estimate it."""
+        """Return whether the method needs T with these settings; for callers that have yet to estimate it."""
         return cls.needs_transition
-
-
-def required_transition(method: Method, transition: ArrayLike | None, *, invertible: bool = True) -> FloatArray:
-    """Return T for a method that cannot do without."""
-    if transition is None:
-        raise ValueError(
-            f"method {method.name!r} needs transition, T[i, j] = P(noisy = j | clean = i); "
-            "give the matrix, or an estimate of it"
-        )
-    return check_transition(transition, method.n_classes, invertible=invertible)
-
-
-def optional_prior(prior: ArrayLike | None, n_classes: int) -> FloatArray:
-    """Return the clean prior; None is the uniform one."""
-    return check_prior([1 / n_classes] * n_classes if prior is None else prior, n_classes)
 
 
 def weighted_mean(losses: Tensor, weight: Tensor | None) -> Tensor:

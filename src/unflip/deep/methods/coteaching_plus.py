@@ -1,19 +1,17 @@
 """Co-teaching+ (Yu et al. 2019)."""
 
 from functools import lru_cache
+from typing import Any
 
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unflip.deep.losses import cross_entropy
-from unflip.deep.methods._small_loss import ForgetRate
 from unflip.deep.methods.coteaching import CoTeaching
-from unflip.deep.networks import NetworkFactory
 
 
 class CoTeachingPlus(CoTeaching):
-    """Co-teaching inside the samples on which the two networks disagree.
+    """Co-teaching among the samples on which the two networks disagree.
 
     ::
 
@@ -23,28 +21,21 @@ class CoTeachingPlus(CoTeaching):
 
     Parameters
     ----------
-    network_factory, n_classes, transition, prior
-        As in :class:`unflip.deep.methods.Method`; T and the prior only serve ``forget_rate="auto"``.
-    forget_rate : float in [0, 1) or "auto", default="auto"
-        The noise rate; "auto" is 1 - sum_i prior_i T[i, i].
-    num_gradual : int, default=10
-        Epochs over which the forget rate grows from 0.
-    exponent : float, default=1.0
-        The rate grows linearly towards forget_rate ** exponent.
+    network_factory, n_classes, transition, prior, forget_rate, num_gradual, exponent, divide_twice
+        As in :class:`unflip.deep.methods.CoTeaching`.
     init_epoch : int, default=0
-        Epochs of plain Co-teaching before. Published: 0 for the MLP on MNIST, 20 for CIFAR-10, 5 for CIFAR-100.
+        Epochs of plain Co-teaching at the beginning. Published: 0 for the MLP on MNIST, 20 for CIFAR-10, 5 for
+        CIFAR-100.
     double_softmax : bool, default=False
         Give the softmax of the logits to a cross-entropy that takes the softmax again.
     agreement_epochs : int, default=0
         Epochs in which a batch without any disagreement gives the cross-entropy of all its samples; later, and by
         default always, it gives nothing.
-    divide_twice : bool, default=False
-        Divide each mean by the number of its samples again.
 
     Notes
     -----
-    The published code sets all three quirks: ``double_softmax`` (after ``init_epoch``), which bounds and flattens the
-    loss and probably is part of its robustness on MNIST; ``divide_twice``; and cross-entropy on batches without
+    The published code has all three quirks: ``double_softmax`` (after ``init_epoch``), which bounds and flattens the
+    loss and is probably part of its robustness on MNIST; ``divide_twice``; and cross-entropy on batches without
     disagreement while epoch x batch index < 5000, about ``agreement_epochs=10`` on MNIST.
 
     The disagreement set stays a mask, so that a GPU need not wait for its size.
@@ -59,29 +50,13 @@ class CoTeachingPlus(CoTeaching):
 
     def __init__(
         self,
-        network_factory: NetworkFactory,
-        n_classes: int,
-        transition: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-        *,
-        forget_rate: ForgetRate = "auto",
-        num_gradual: int = 10,
-        exponent: float = 1.0,
+        *arguments: Any,
         init_epoch: int = 0,
         double_softmax: bool = False,
         agreement_epochs: int = 0,
-        divide_twice: bool = False,
+        **settings: Any,
     ) -> None:
-        super().__init__(
-            network_factory,
-            n_classes,
-            transition,
-            prior,
-            forget_rate=forget_rate,
-            num_gradual=num_gradual,
-            exponent=exponent,
-            divide_twice=divide_twice,
-        )
+        super().__init__(*arguments, **settings)
         self.init_epoch = init_epoch
         self.double_softmax = double_softmax
         self.agreement_epochs = agreement_epochs
@@ -115,5 +90,5 @@ def _smallest_of(losses: Tensor, members: Tensor, k: Tensor) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _kept_counts(forget: float, size: int, device: torch.device) -> Tensor:
-    """Entry n is how many of n disagreeing samples are kept, shape (size + 1,): all where the rate leaves none."""
+    """Return how many of n = 0 .. size disagreeing samples are kept: all of them if the rate leaves none."""
     return torch.tensor([int((1 - forget) * n) or n for n in range(size + 1)], device=device)

@@ -1,11 +1,9 @@
 """Forward correction (Patrini et al. 2017)."""
 
-from numpy.typing import ArrayLike
-from torch import Tensor
+from typing import Any
 
 from unflip.deep.losses import ForwardLoss
-from unflip.deep.methods._base import Method, required_transition, weighted_mean
-from unflip.deep.networks import NetworkFactory
+from unflip.deep.methods._base import Method
 
 
 class Forward(Method):
@@ -17,30 +15,14 @@ class Forward(Method):
 
     Parameters
     ----------
-    network_factory, n_classes
-        As in :class:`unflip.deep.methods.Method`.
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    prior : array-like of shape (n_classes,), default=None
-        Not used.
-
-    See Also
-    --------
-    unflip.deep.ForwardLoss : the loss alone.
+    network_factory, n_classes, transition, prior
+        As in :class:`unflip.deep.methods.Method`; T is required, the prior is not used. The loss alone is
+        :class:`unflip.deep.ForwardLoss`.
     """
 
     name = "forward"
     needs_transition = True
 
-    def __init__(
-        self,
-        network_factory: NetworkFactory,
-        n_classes: int,
-        transition: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(network_factory, n_classes, transition, prior)
-        self.loss = ForwardLoss(required_transition(self, transition, invertible=False), reduction="none")
-
-    def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
-        return weighted_mean(self.loss(self.logits(x), y), weight)
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.loss = ForwardLoss(self.required_transition(), reduction="none")

@@ -1,15 +1,15 @@
-"""Generalised cross-entropy (Zhang and Sabuncu 2018)."""
+"""Generalized cross-entropy (Zhang and Sabuncu 2018)."""
 
-from numpy.typing import ArrayLike
+from typing import Any
+
 from torch import Tensor
 
 from unflip.deep.losses import GCELoss, TruncatedGCELoss
 from unflip.deep.methods._base import Method, weighted_mean
-from unflip.deep.networks import NetworkFactory
 
 
 class GCE(Method):
-    """Generalised cross-entropy, L_q = (1 - p_y^q) / q, and its truncated variant.
+    """Generalized cross-entropy, L_q = (1 - p_y^q) / q, and its truncated variant.
 
     Parameters
     ----------
@@ -17,15 +17,15 @@ class GCE(Method):
         As in :class:`unflip.deep.methods.Method`; T and the prior are not used.
     q : float in [0, 1], default=0.7
     k : float in (0, 1), default=None
-        Truncate: a label with p_y <= k has no gradient (0.5 in the paper). None never truncates.
+        Truncate: a label with p_y <= k has no gradient (0.5 in the paper). If None, nothing is truncated.
     truncate_from : int, default=40
         First epoch that truncates, if ``k`` is given; the paper's is 40 of 120 epochs. Training for fewer epochs than
         that never truncates.
 
     Notes
     -----
-    The published pruning keeps the choice of the best network so far for ten epochs; here the network that is trained
-    chooses, at every step (:class:`unflip.deep.TruncatedGCELoss`).
+    The published pruning keeps the choice of the best network so far for ten epochs; here the network being trained
+    chooses, in every step (:class:`unflip.deep.TruncatedGCELoss`).
 
     References
     ----------
@@ -35,17 +35,9 @@ class GCE(Method):
     name = "gce"
 
     def __init__(
-        self,
-        network_factory: NetworkFactory,
-        n_classes: int,
-        transition: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-        *,
-        q: float = 0.7,
-        k: float | None = None,
-        truncate_from: int = 40,
+        self, *arguments: Any, q: float = 0.7, k: float | None = None, truncate_from: int = 40, **settings: Any
     ) -> None:
-        super().__init__(network_factory, n_classes, transition, prior)
+        super().__init__(*arguments, **settings)
         self.loss = GCELoss(q, reduction="none")
         self.truncated_loss = None if k is None else TruncatedGCELoss(q, k, reduction="none")
         self.truncate_from = truncate_from

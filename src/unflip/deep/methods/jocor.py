@@ -1,10 +1,10 @@
-"""JoCoR, joint training with co-regularisation (Wei et al. 2020)."""
+"""JoCoR, joint training with co-regularization (Wei et al. 2020)."""
 
-from numpy.typing import ArrayLike
+from typing import Any
+
 from torch import Tensor
 
-from unflip.deep.methods._small_loss import ForgetRate, SmallLossMethod, mean_of, num_remember, smallest
-from unflip.deep.networks import NetworkFactory
+from unflip.deep.methods._small_loss import SmallLossMethod, mean_of_smallest
 
 
 class JoCoR(SmallLossMethod):
@@ -17,14 +17,8 @@ class JoCoR(SmallLossMethod):
 
     Parameters
     ----------
-    network_factory, n_classes, transition, prior
-        As in :class:`unflip.deep.methods.Method`; T and the prior only serve ``forget_rate="auto"``.
-    forget_rate : float in [0, 1) or "auto", default="auto"
-        The noise rate; "auto" is 1 - sum_i prior_i T[i, i].
-    num_gradual : int, default=10
-        Epochs over which the forget rate grows from 0.
-    exponent : float, default=1.0
-        The rate grows linearly towards forget_rate ** exponent.
+    network_factory, n_classes, transition, prior, forget_rate, num_gradual, exponent
+        As in :class:`unflip.deep.methods.CoTeaching`.
     co_lambda : float in [0, 1], default=0.9
         The share of the agreement term.
 
@@ -46,34 +40,15 @@ class JoCoR(SmallLossMethod):
     name = "jocor"
     n_networks = 2
 
-    def __init__(
-        self,
-        network_factory: NetworkFactory,
-        n_classes: int,
-        transition: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-        *,
-        forget_rate: ForgetRate = "auto",
-        num_gradual: int = 10,
-        exponent: float = 1.0,
-        co_lambda: float = 0.9,
-    ) -> None:
-        super().__init__(
-            network_factory,
-            n_classes,
-            transition,
-            prior,
-            forget_rate=forget_rate,
-            num_gradual=num_gradual,
-            exponent=exponent,
-        )
+    def __init__(self, *arguments: Any, co_lambda: float = 0.9, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
         if not 0 <= co_lambda <= 1:
             raise ValueError(f"co_lambda must lie in [0, 1]; got {co_lambda!r}")
         self.co_lambda = co_lambda
 
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
         losses = joint_losses(self.logits(x, 0), self.logits(x, 1), y, self.co_lambda)
-        return mean_of(losses, smallest(losses, num_remember(self.forget(epoch), len(y))), weight)
+        return mean_of_smallest(losses, losses, self.n_kept(epoch, len(y)), weight)
 
 
 def joint_losses(z_1: Tensor, z_2: Tensor, y: Tensor, co_lambda: float) -> Tensor:

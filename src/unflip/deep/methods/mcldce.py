@@ -1,13 +1,13 @@
 """MC-LDCE: loss decomposition and centroid estimation with a network."""
 
+from typing import Any
+
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unflip.core.ldce import Operator
 from unflip.deep.losses import MCLDCELoss, Metric, Output
-from unflip.deep.methods._base import Method, required_transition, weighted_mean
-from unflip.deep.networks import NetworkFactory
+from unflip.deep.methods._base import Method
 
 
 class MCLDCE(Method):
@@ -21,24 +21,11 @@ class MCLDCE(Method):
 
     Parameters
     ----------
-    network_factory, n_classes
-        As in :class:`unflip.deep.methods.Method`.
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    prior : array-like of shape (n_classes,), default=None
-        The clean class prior, which only the published operator reads; None is the uniform one.
-    operator : {"exact", "published"}, default="exact"
-        M = T, which is unbiased, or the paper's M.
-    output : {"softmax", "raw"}, default="softmax"
-        What h is. Raw outputs are estimates of the probabilities themselves; ``predict`` then returns the logarithm of
-        the nearest probabilities.
-    metric : {"noisy", "clean"} or None, default=None
-        Where the error is squared: |M'(h - t)|^2, which inverts nothing and so does not amplify one-sided noise, or
-        |h - t|^2 as in the paper. None is "noisy" for the exact operator and "clean" for the published one.
-
-    See Also
-    --------
-    unflip.deep.MCLDCELoss : the loss alone.
+    network_factory, n_classes, transition, prior
+        As in :class:`unflip.deep.methods.Method`; T is required, and only the published operator reads the prior.
+    operator, output, metric
+        As in :class:`unflip.deep.MCLDCELoss`, the loss alone. With ``output="raw"`` the outputs are estimates of the
+        probabilities themselves; ``predict`` then returns the logarithm of the nearest probabilities.
     """
 
     name = "mcldce"
@@ -46,32 +33,22 @@ class MCLDCE(Method):
 
     def __init__(
         self,
-        network_factory: NetworkFactory,
-        n_classes: int,
-        transition: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-        *,
+        *arguments: Any,
         operator: Operator = "exact",
         output: Output = "softmax",
         metric: Metric | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(network_factory, n_classes, transition, prior)
-        T = required_transition(self, transition, invertible=operator == "exact")
+        super().__init__(*arguments, **settings)
+        T, prior = self.required_transition(), self.given_prior
         self.loss = MCLDCELoss(T, operator, output, metric, prior=prior, reduction="none")
-
-    def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
-        return weighted_mean(self.loss(self.logits(x), y), weight)
 
     def predict(self, x: Tensor) -> Tensor:
         h = self.logits(x)
         if self.loss.output == "softmax":
             return h
-        return _project_to_simplex(h).clamp(min=torch.finfo(h.dtype).eps).log()
-
-
-def _project_to_simplex(scores: Tensor) -> Tensor:
-    """The tensor twin of :func:`unflip.core.project_to_simplex`: p = max(s - tau, 0), the nearest probabilities."""
-    ordered = scores.sort(1, descending=True).values
-    tau = (ordered.cumsum(1) - 1) / torch.arange(1, scores.shape[1] + 1, device=scores.device)
-    last = (ordered > tau).sum(1, keepdim=True) - 1  # the smallest score that stays positive
-    return (scores - tau.gather(1, last)).clamp(min=0)
+        # The nearest probabilities, p = max(h - tau, 0), as in unflip.core.project_to_simplex.
+        ordered = h.sort(1, descending=True).values
+        tau = (ordered.cumsum(1) - 1) / torch.arange(1, self.n_classes + 1, device=h.device)
+        last = (ordered > tau).sum(1, keepdim=True) - 1  # the smallest score that stays positive
+        return (h - tau.gather(1, last)).clamp(min=torch.finfo(h.dtype).eps).log()

@@ -1,11 +1,11 @@
 """SIGUA, gradient ascent on rejected samples (Han et al. 2020), in its self-teaching variant."""
 
-from numpy.typing import ArrayLike
+from typing import Any
+
 from torch import Tensor
 
 from unflip.deep.losses import cross_entropy
-from unflip.deep.methods._small_loss import ForgetRate, SmallLossMethod, num_remember
-from unflip.deep.networks import NetworkFactory
+from unflip.deep.methods._small_loss import SmallLossMethod
 
 
 class SIGUA(SmallLossMethod):
@@ -19,24 +19,18 @@ class SIGUA(SmallLossMethod):
 
     Parameters
     ----------
-    network_factory, n_classes, transition, prior
-        As in :class:`unflip.deep.methods.Method`; T and the prior only serve ``forget_rate="auto"``.
-    forget_rate : float in [0, 1) or "auto", default="auto"
-        The noise rate; "auto" is 1 - sum_i prior_i T[i, i].
-    num_gradual : int, default=10
-        Epochs over which the forget rate grows from 0.
-    exponent : float, default=1.0
-        The rate grows linearly towards forget_rate ** exponent.
+    network_factory, n_classes, transition, prior, forget_rate, num_gradual, exponent
+        As in :class:`unflip.deep.methods.CoTeaching`.
     rate : float in [0, 1], default=0.4
         The share of the rejected samples on which the gradient is reversed.
     scale : float, default=0.01
-        How strongly.
+        The weight of the reversed gradient.
 
     Notes
     -----
     ``bad`` are the rejected samples with the smallest losses, not the largest, as in the published code. Its settings
     (scale, rate): symmetric 20 % 0.01, 0.4; symmetric 50 % 0.01, 0.3; pair 45 % 0.001, 0.7 on MNIST and 0.01, 0.3 on
-    CIFAR-10. SIGUA_BC, which reverses the gradient where a backward-corrected loss is negative, is not here.
+    CIFAR-10. SIGUA_BC, which reverses the gradient where a backward-corrected loss is negative, is not implemented.
 
     References
     ----------
@@ -46,28 +40,8 @@ class SIGUA(SmallLossMethod):
 
     name = "sigua"
 
-    def __init__(
-        self,
-        network_factory: NetworkFactory,
-        n_classes: int,
-        transition: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-        *,
-        forget_rate: ForgetRate = "auto",
-        num_gradual: int = 10,
-        exponent: float = 1.0,
-        rate: float = 0.4,
-        scale: float = 0.01,
-    ) -> None:
-        super().__init__(
-            network_factory,
-            n_classes,
-            transition,
-            prior,
-            forget_rate=forget_rate,
-            num_gradual=num_gradual,
-            exponent=exponent,
-        )
+    def __init__(self, *arguments: Any, rate: float = 0.4, scale: float = 0.01, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
         if not 0 <= rate <= 1 or scale < 0:
             raise ValueError(f"rate must lie in [0, 1] and scale must not be negative; got {rate!r} and {scale!r}")
         self.rate = rate
@@ -75,7 +49,7 @@ class SIGUA(SmallLossMethod):
 
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
         losses = cross_entropy(self.logits(x), y)
-        n_good = num_remember(self.forget(epoch), len(y))
+        n_good = self.n_kept(epoch, len(y))
         rejected = len(y) - n_good
         n_bad = max(1, int(self.rate * rejected)) if rejected else 0
         order = losses.detach().topk(n_good + n_bad, largest=False).indices  # ascending

@@ -1,8 +1,9 @@
-"""What the estimators with networks share: how they take data, and how their networks predict."""
+"""Shared base of the estimators that train networks: how they take data, and how their networks predict."""
 
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,27 @@ from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.deep.distributed import first_rank, launched
 from unflip.deep.methods import Method
 from unflip.deep.networks import NetworkFactory, make_network
-from unflip.deep.trainer import Trainer
+from unflip.deep.trainer import predict_logits
 
 LARGEST_SEED = 2**31 - 1
+NUMBERS: dict[str, tuple[str, Any]] = {
+    "whole": ("a whole number >= 1", lambda value: isinstance(value, int | np.integer) and value >= 1),
+    "positive": ("a number > 0", lambda value: 0 < value < np.inf),
+    "not_negative": ("a number >= 0", lambda value: 0 <= value < np.inf),
+    "fraction": ("a number in [0, 1)", lambda value: 0 <= value < 1),
+}
 
 
 class NetworkEstimator(ClassifierMixin, BaseEstimator):
-    """What the estimators of T with networks share: how they take data, and how their networks predict.
+    """Shared base of ``NoisyLabelClassifier`` and of the estimators of T that train networks.
 
-    ``fit`` sets ``classes_``, ``transition_`` and ``methods_``, trained methods whose mean probability predicts.
+    ``_check_training_data`` sets ``classes_``, ``input_shape_`` and ``bytes_``; the ``fit`` of a subclass sets
+    ``methods_``, and the mean of the clean probabilities of these methods is the prediction.
     """
 
     network: Any
     network_options: dict[str, Any] | None
+    batch_size: int
     classes: ArrayLike | None
     device: str
     methods_: list[Method]
@@ -45,7 +54,12 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
         """
-        return self._mean_proba(self._check_fitted_inputs(X))
+        check_is_fitted(self)
+        X = self._scaled(self._check_inputs(X, reset=False))
+        device = self._device_there()
+        logits = [predict_logits(method, X, device=device).double() for method in self.methods_]
+        proba: NDArray[Any] = np.mean([z.softmax(1).numpy() for z in logits], axis=0)
+        return proba
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely clean label of each sample, shape (n_samples,)."""
@@ -53,17 +67,8 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
-    def _check_fitted_inputs(self, X: Any) -> NDArray[Any]:
-        check_is_fitted(self)
-        checked: NDArray[Any] = self._check_inputs(X, reset=False)
-        return checked
-
-    def _mean_proba(self, X: NDArray[Any]) -> NDArray[Any]:
-        """The mean of the clean probabilities of the methods in float64, shape (n_samples, n_classes)."""
-        device = self._device_there()
-        logits = [Trainer(method, device=device).predict_logits(X).double() for method in self.methods_]
-        proba: NDArray[Any] = np.mean([z.softmax(1).cpu().numpy() for z in logits], axis=0)
-        return proba
+    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
+        return X
 
     def _device(self) -> str:
         if self.device != "auto":
@@ -71,15 +76,15 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         return "cuda" if torch.cuda.is_available() else "cpu"
 
     def _device_there(self) -> str:
-        """The device to predict on: a model trained on a GPU predicts on a machine without."""
-        device = torch.device(self._device())  # no such kind of device is an error
+        """Return the device to predict on: a model trained on a GPU also predicts on a machine without one."""
+        device = torch.device(self._device())  # an unknown kind of device is an error
         try:
             torch.empty(0, device=device)
         except Exception as error:  # each backend has its own
             warnings.warn(
-                f"device {self.device!r} is not there, the CPU predicts ({str(error).splitlines()[0]}). "
-                "set_params(device='auto') takes what there is",
-                stacklevel=4,
+                f"device {self.device!r} is not available, so the CPU is used ({str(error).splitlines()[0]}). "
+                "set_params(device='auto') uses whatever is available",
+                stacklevel=3,
             )
             return "cpu"
         return str(device)
@@ -95,12 +100,12 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         if sample_weight is None:
             return X, codes, np.ones(len(codes))
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if weights.sum() <= 0:  # scikit-learn 1.6 lets it pass
+        if weights.sum() <= 0:  # scikit-learn 1.6 lets this pass
             raise ValueError("Sample weights must contain at least one non-zero number.")
         return X, codes, weights / weights.mean()
 
     def _check_inputs(self, X: Any, *y: Any, reset: bool) -> Any:
-        """Images have more than two dimensions; everything else is scikit-learn's table."""
+        """Validate X; samples of more than one dimension are images, everything else is a table."""
         images = (np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)) > 2
         bytes_stay = self._bytes_stay(images) and (reset or self.bytes_)
         dtype = [np.float32, np.uint8] if bytes_stay else np.float32
@@ -113,51 +118,44 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
             raise ValueError(f"samples must have the shape seen in fit, {self.input_shape_}; got {X.shape[1:]}")
         elif self.bytes_ and X.dtype != np.uint8 and X.max(initial=0) > 1:
             raise ValueError(
-                f"fit saw bytes (uint8) and scaled them to [0, 1]; these are floats up to {X.max():g}. Give uint8, or "
-                "divide by 255"
+                f"fit saw bytes (uint8) and scaled them to [0, 1], but these are floats up to {X.max():g}. Give uint8, "
+                "or divide by 255"
             )
         return checked
 
     def _bytes_stay(self, images: bool) -> bool:
-        """Whether uint8 is kept and scaled to [0, 1] a batch at a time, instead of becoming float32 as it is."""
+        """Return whether uint8 is kept and scaled to [0, 1] one batch at a time, instead of becoming float32."""
         return True
 
-    def _network_factory(self, **options: Any) -> NetworkFactory:
-        return make_network(
-            self.network, self.input_shape_, len(self.classes_), **{**options, **(self.network_options or {})}
-        )
+    def _network_factory(self) -> NetworkFactory:
+        options = {"dropout": self.dropout} if hasattr(self, "dropout") and self.network in ("mlp", "cnn6") else {}
+        options |= self.network_options or {}
+        return make_network(self.network, self.input_shape_, len(self.classes_), **options)
 
+    def _epochs_of(self, least_steps: int, n_samples: int) -> int:
+        """Return the number of epochs that have at least so many steps."""
+        return -(-least_steps // -(-n_samples // self.batch_size))
 
-def steps(n_samples: int, batch_size: int) -> int:
-    """Return the number of batches of an epoch."""
-    return -(-n_samples // batch_size)
+    def _check_numbers(self, **names: tuple[str, ...]) -> None:
+        """Refuse parameters that are not numbers of their kind, a key of ``NUMBERS``; "optional_" also allows None."""
+        for kind, listed in names.items():
+            optional = kind.startswith("optional_")
+            description, allowed = NUMBERS[kind.removeprefix("optional_")]
+            for name in listed:
+                value = getattr(self, name)
+                if not (isinstance(value, Real) and allowed(value)) and not (optional and value is None):
+                    raise ValueError(f"{name} must be {description}{' or None' if optional else ''}; got {value!r}")
 
 
 def shared_random_state(random_state: Any) -> np.random.RandomState:
-    """Return scikit-learn's generator; under torchrun one that draws the same numbers in every process."""
+    """Return scikit-learn's generator; under torchrun, one that draws the same numbers in every process."""
     rng: np.random.RandomState = check_random_state(random_state)
     return check_random_state(first_rank(int(rng.randint(LARGEST_SEED)))) if launched() else rng
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Networks made inside this context follow from the seed; the caller's random state is left alone."""
+    """Make networks inside this context depend on the seed alone; the caller's random state is left as it was."""
     with torch.random.fork_rng([]):
         torch.default_generator.manual_seed(seed)
         yield
-
-
-def check_numbers(
-    estimator: Any, *, whole: tuple[str, ...], positive: tuple[str, ...], least_zero: tuple[str, ...]
-) -> None:
-    """Refuse parameters that are not numbers of their kind: whole >= 1, positive, or >= 0."""
-    for name in whole:
-        value = getattr(estimator, name)
-        if not (isinstance(value, int | np.integer) and value >= 1):
-            raise ValueError(f"{name} must be a whole number >= 1; got {value!r}")
-    for name in (*positive, *least_zero):
-        value = getattr(estimator, name)
-        if not (isinstance(value, int | float | np.number) and 0 <= value < np.inf) or (
-            name in positive and value == 0
-        ):
-            raise ValueError(f"{name} must be a number {'> 0' if name in positive else '>= 0'}; got {value!r}")

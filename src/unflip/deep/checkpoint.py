@@ -1,0 +1,90 @@
+"""Checkpoints of a training run: written as a whole, read without executing anything, refused for another run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unflip._output import replaced
+from unflip.deep.batches import checksum
+
+Record = dict[str, Any]
+
+
+def write_checkpoint(path: Path, state: Record) -> None:
+    """Write the state of a run; the previous checkpoint is replaced once the new one is complete."""
+    with replaced(path) as partial, partial.open("wb") as file:
+        torch.save(state, file)
+
+
+def read_checkpoint(path: Path, settings: Record, epochs: int, device: torch.device) -> Record:
+    """Return the state in a checkpoint, or say why this run, with its settings and epochs, cannot continue from it."""
+    try:
+        state: Record = torch.load(path, map_location=device, weights_only=True)
+        saved, done = dict(state["settings"]), len(state["history"])
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} is not a trainer's checkpoint; remove it to start again") from error
+    for name in settings | saved:
+        if saved.get(name) != settings.get(name):
+            raise ValueError(
+                f"{path} was made with {name}={saved.get(name)!r}, now it is {settings.get(name)!r}; use the same "
+                "settings and data to continue, or remove the file to start again"
+            )
+    if done > epochs:
+        raise ValueError(
+            f"{path} has {done} epochs, but epochs={epochs}; set epochs to {done} or more to use it, or remove the "
+            "file to start again"
+        )
+    return state
+
+
+def method_settings(method: nn.Module) -> Record:
+    """Return what distinguishes a method from one with other settings or another T, whatever its weights.
+
+    These are the public attributes of all modules that are numbers, strings or None, the shapes of all tensors, and
+    checksums of the buffers outside the networks, the constants of losses. The buffers of a network are learned.
+    """
+    settings: Record = {}
+    for path, module in method.named_modules(prefix="method"):
+        for name, value in vars(module).items():
+            if not name.startswith("_") and name != "training" and _is_plain(value):
+                settings[f"{path}.{name}"] = plain(value, name)
+    for name, tensor in (*method.named_parameters(), *method.named_buffers()):
+        settings[f"shape of method.{name}"] = list(tensor.shape)
+    for name, buffer in method.named_buffers():
+        if not name.startswith("networks."):
+            settings[f"checksum of method.{name}"] = checksum(buffer)
+    return settings
+
+
+def plain(value: Any, name: str) -> Any:
+    """Return the value with Python's own numbers and lists in place of those of NumPy and torch.
+
+    A checkpoint is read without executing anything, and so it can hold no other types.
+    """
+    if isinstance(value, (np.generic, np.ndarray, Tensor)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {plain(key, name): plain(item, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, name) for item in value]
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    if value is None:
+        return None
+    raise ValueError(
+        f"{name} is or contains a {type(value).__name__}; the history and checkpoints can only hold numbers, strings, "
+        "None, and arrays, lists and dicts of these"
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
