@@ -114,7 +114,7 @@ def _draw_method(ax: Axes, results: Results, key: tuple[str, str, str]) -> None:
 
 def _look(results: Results, method: str) -> dict[str, Any]:
     """Colour and dashes by the method's place in the experiment, so that all its figures agree."""
-    lap, place = divmod(results.experiment.columns.index(method), len(LOOKS))
+    lap, place = divmod(list(results.experiment.methods).index(method), len(LOOKS))
     colour, dashes = LOOKS[place]
     own = results.experiment.methods[method].settings["kind"] == "mcldce"
     return {

@@ -1,7 +1,7 @@
 """From records to the results of cells: their trials gathered, and what must be said of them marked."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -120,7 +120,7 @@ class Results:
     def methods(self) -> list[str]:
         """Methods of which there is a result, in the experiment's order."""
         found = {method for _, _, method in self.cells}
-        return [method for method in self.experiment.columns if method in found]
+        return [method for method in self.experiment.methods if method in found]
 
     @property
     def planned(self) -> int:
@@ -246,7 +246,7 @@ def _cells_of_paper(experiment: Experiment) -> dict[Key, dict[str, Any]] | None:
     if PAPER not in experiment.protocols:
         return {} if experiment.paper else None
     cells = experiment.cells(protocol=PAPER)
-    return {(cell.dataset, cell.noise_label, cell.method): _without_names(cell.as_dict()) for cell in cells}
+    return {(cell.dataset, cell.noise_label, cell.method): _without_names(asdict(cell)) for cell in cells}
 
 
 def _without_names(cell: Mapping[str, Any]) -> dict[str, Any]:
