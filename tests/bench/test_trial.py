@@ -189,7 +189,7 @@ def test_missing_data_are_named_without_reading_the_others(tmp_path, monkeypatch
         check_data(["digits", "mnist", str(there), str(tmp_path / "none.npz")], str(tmp_path))
     first, second = str(caught.value).splitlines()
     assert first.startswith(f"[datasets.mnist]: MNIST is not on disk: looked in {tmp_path} for ")
-    assert second.startswith(f"[datasets.{tmp_path / 'none.npz'}]: there is no file ")
+    assert second.startswith(f"[datasets.{tmp_path / 'none.npz'}]: the file {tmp_path}")
 
 
 def test_a_cell_without_its_t_says_so(cells):

@@ -36,41 +36,18 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table: a method on a data set with noise, under a protocol, with a seed.
-
-    Attributes
-    ----------
-    experiment : str
-    dataset : str
-    noise : dict
-        ``{"kind": "symmetric", "rate": 0.2}``, the same with "pairflip", or ``{"kind": "given"}`` for labels that
-        people gave.
-    method : str
-        The name of the method in the experiment.
-    settings : dict
-        ``kind`` and all settings of the method.
-    transition : dict or None
-        ``kind``, settings and network of the estimator of T; None for a method that is given no T.
-    network : dict or None
-        ``kind`` and options; None for a linear method.
-    subset : dict or None
-        ``{"rows": n}``: train on n rows, drawn with the seed.
-    protocol : dict
-        ``name``, and for a deep method ``epochs``, ``decay_from``, ``batch_size`` and ``lr``.
-    seed : int
-        Seed of the noise, the subset, the estimate of T and the initial weights.
-    """
+    """One number of a table: a method on a data set with noise, under a protocol, with a seed."""
 
     experiment: str
     dataset: str
-    noise: dict[str, Any]
-    method: str
-    settings: dict[str, Any]
-    transition: dict[str, Any] | None
-    network: dict[str, Any] | None
-    subset: dict[str, Any] | None
-    protocol: dict[str, Any]
-    seed: int
+    noise: dict[str, Any]  # {"kind": "symmetric" or "pairflip", "rate": 0.2}, or {"kind": "given"}: labels of people
+    method: str  # its name in the experiment
+    settings: dict[str, Any]  # the kind and all settings of the method
+    transition: dict[str, Any] | None  # kind, settings and network of the estimator of T; None: the method gets no T
+    network: dict[str, Any] | None  # kind and options; None for a linear method
+    subset: dict[str, Any] | None  # {"rows": n}: train on n rows, drawn with the seed
+    protocol: dict[str, Any]  # its name, and for a deep method epochs, decay_from, batch_size and lr
+    seed: int  # of the noise, the subset, the estimate of T and the initial weights
 
     @property
     def hash(self) -> str:

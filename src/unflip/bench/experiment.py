@@ -60,31 +60,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment file, read and checked. Its tables keep the order of the file.
-
-    Attributes
-    ----------
-    name, title, note : str
-    datasets : dict of str to DatasetEntry
-    noises : tuple of str
-        Labels: "sym 20", "pair 40", "human".
-    methods : dict of str to MethodEntry
-    protocols : dict of str to Protocol
-        The first is the default.
-    transitions : dict of str to dict
-    paper : dict of (dataset, noise, method) to (float, float or None)
-        Mean and standard deviation in percent, as printed.
-    figures : tuple of Figure
-    """
+    """An experiment file, read and checked. Its tables keep the order of the file."""
 
     name: str
     title: str
     note: str
     datasets: dict[str, DatasetEntry]
-    noises: tuple[str, ...]
+    noises: tuple[str, ...]  # labels: "sym 20", "pair 40", "human"
     methods: dict[str, MethodEntry]
-    protocols: dict[str, Protocol]
+    protocols: dict[str, Protocol]  # the first is the default
     transitions: dict[str, Table]
+    # Mean and standard deviation in percent, as printed, by data set, noise and method.
     paper: dict[tuple[str, str, str], tuple[float, float | None]] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
 
