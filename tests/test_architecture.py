@@ -45,7 +45,10 @@ LIBRARIES = {
     "PIL": ("datasets/*", "tables/images.py"),
     "pooch": ("datasets/*",),
     "dask": ("*/dask.py", "*/_dask.py"),
-    "distributed": ("*/dask.py", "*/_dask.py"),
+    "distributed": ("*/dask.py", "*/_dask.py", "bench/workers.py"),
+    "platformdirs": ("datasets/*",),
+    "filelock": ("bench/*",),
+    "joblib": ("bench/*", "cli/bench.py"),  # scikit-learn brings it
     "matplotlib": ("report/*",),
     "jinja2": ("page/*",),
 }

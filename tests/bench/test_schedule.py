@@ -10,11 +10,11 @@ import pytest
 
 from tests.bench.conftest import TINY
 from unflip.bench.cells import Cell
-from unflip.bench.pool import LocalPool, cores
+from unflip.bench.record import make_record
 from unflip.bench.schedule import run_cells
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
-from unflip.bench.work import make_record
+from unflip.bench.workers import LocalPool
 
 COMMAND = [sys.executable, "-c", "from unflip.cli.bench import app; app()", "run"]
 
@@ -190,49 +190,6 @@ def test_what_another_process_is_at_is_left_to_it(cells, tmp_path, monkeypatch):
     assert run_cells(cells[:2], mine, InlinePool(2, done), watch) == []
     assert watch.order == [cells[1]]
     assert len(list(mine.records(cells[:2]))) == 2
-
-
-def test_a_worker_that_is_killed_fails_its_cell_only(experiment_file, tmp_path):
-    cells = read_experiment(experiment_file(("epochs = 3", "epochs = 100000"))).cells({"noise": ["sym 20"]})[:2]
-    endless = cells[1]
-    pool, store = LocalPool(1), Store(tmp_path / "store")
-
-    class Killer(Silence):
-        killed = False
-
-        def tick(self):
-            """Kill the worker as soon as the endless cell has finished its first epoch."""
-            if not self.killed and any(store.folder.glob("checkpoints/*.pt")):
-                self.killed = True
-                os.kill(pool.workers[0].process.pid, signal.SIGKILL)
-
-    order = [endless, cells[0]]  # another cell comes after it, in a new worker
-    (failed,) = run_cells(order, store, pool, Killer())
-    assert failed["hash"] == endless.hash
-    assert "killed by signal 9" in failed["error"]
-    assert store.done(cells[0]) is not None
-
-    class Retry(InlinePool):
-        def submit(self, task, T, checkpoint):
-            assert checkpoint.exists()  # it goes on where the first attempt was killed
-            super().submit(task, T, checkpoint)
-
-    assert run_cells([endless], store, Retry(1, done), Silence()) == []
-    assert not any(store.folder.glob("checkpoints/*.pt"))
-
-
-def test_threads_share_the_cores(experiment_file, tmp_path, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    assert LocalPool(1).threads == cores()
-    assert LocalPool(10 * cores()).threads == 1
-    cells = read_experiment(experiment_file()).cells({"method": ["ridge"]})
-    store = Store(tmp_path / "store")
-    pool = LocalPool(cores())
-    run_cells(cells, store, pool, Silence())
-    assert {record["threads"] for record in store.records(cells)} == {1}
-    assert "OMP_NUM_THREADS" not in os.environ
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert LocalPool(1).threads == 1
 
 
 def run_and_kill(experiment, folder, jobs, delays):

@@ -1,41 +1,17 @@
-import json
 from dataclasses import replace
+from inspect import signature
 
 import pytest
 
-from unflip.bench.run import run_cell
-from unflip.bench.settings import is_stale, resolved
+from unflip.bench.record import work
+from unflip.bench.settings import NETWORKS, check_settings, linear_class, method_kinds, network_class, resolved
 from unflip.bench.spec import read_experiment
-from unflip.bench.status import states
-from unflip.bench.store import Store
-from unflip.bench.work import make_record, work
-
-RESULT = {"accuracy": [0.5], "transition": [[1.0]], "transition_error": None, "seconds": 1.0}
 
 
 @pytest.fixture
 def cells(experiment_file):
     """ridge, jocor, mcldce-exact and linear with symmetric noise 20."""
     return read_experiment(experiment_file()).cells({"noise": ["sym 20"]})
-
-
-@pytest.fixture
-def ridge_alpha(monkeypatch):
-    """A function that changes the default alpha of scikit-learn's ridge."""
-    from sklearn.linear_model import RidgeClassifier
-
-    def change(alpha):
-        class Ridge(RidgeClassifier):
-            def __init__(self, alpha=alpha, *, random_state=None):
-                super().__init__(alpha, random_state=random_state)
-
-        monkeypatch.setattr("sklearn.linear_model.RidgeClassifier", Ridge)
-
-    return change
-
-
-def made(task, **more):
-    return make_record(task, RESULT) | {"resolved": resolved(task)} | more
 
 
 def test_resolved_are_all_settings_with_the_defaults_of_the_code(cells):
@@ -62,54 +38,96 @@ def test_resolved_of_an_estimator_of_t(cells):
     assert resolved(replace(cells[2].estimate, transition={"kind": "true"})) == {"estimator": {}}
 
 
-def test_a_record_has_them_and_a_failed_one_needs_none(cells):
-    record = work(cells[0], None, None, None)
-    assert record["resolved"] == resolved(cells[0])
-    assert json.loads(json.dumps(record["resolved"])) == record["resolved"]
-    assert run_cell(cells[0])["accuracy"] == record["result"]["accuracy"]
-    failed = work(replace(cells[0], dataset="none.npz"), None, None, None)
-    assert (failed["resolved"], failed["data"]) == (None, None)
+@pytest.mark.parametrize(
+    ("number", "settings", "transition", "message"),
+    [
+        (
+            1,
+            {"kind": "jocor", "forget_rate": 0.2, "lambda": 1},
+            None,
+            r"\[methods.jocor\]: method 'jocor' has no setting",
+        ),
+        (1, {"kind": "jocor"}, None, r"\[methods.jocor\] needs T"),
+        (
+            0,
+            {"kind": "ridge", "alfa": 1.0},
+            None,
+            r"\[methods.ridge\]: ridge has no setting alfa; its",
+        ),
+        (0, {"kind": "ridge"}, {"kind": "true"}, "ridge does not take T"),
+        (
+            2,
+            {"kind": "mcldce"},
+            {"kind": "volmin", "alfa": 1},
+            "volmin has no setting alfa; its settings are volume",
+        ),
+    ],
+)
+def test_settings_are_checked_before_anything_runs(cells, number, settings, transition, message):
+    for cell in cells:
+        check_settings(cell)
+    with pytest.raises(ValueError, match=message):
+        check_settings(replace(cells[number], settings=settings, transition=transition))
 
 
-def test_another_default_makes_a_record_stale(cells, ridge_alpha):
-    record, old = made(cells[0]), make_record(cells[0], RESULT)
-    for key in ("resolved", "data", "transition_from"):
-        del old[key]  # as records were before
-    assert not is_stale(cells[0], record)
-    ridge_alpha(2.0)
-    assert is_stale(cells[0], record)
-    assert not is_stale(cells[0], old)
-    assert not is_stale(replace(cells[0], settings={"kind": "ridge", "alpha": 1.0}), record | {"resolved": None})
+def test_options_of_networks_are_those_of_unflip_deep():
+    for kind, (_, *options) in NETWORKS.items():
+        parameters = signature(network_class(kind)).parameters
+        assert options == [name for name, parameter in parameters.items() if parameter.default != parameter.empty]
 
 
-def test_a_cell_is_stale_with_the_t_that_it_was_given(cells):
-    cell = cells[3]
-    source = {"hash": cell.estimate.hash, "commit": None, "resolved": resolved(cell.estimate)}
-    assert not is_stale(cell, made(cell, transition_from=source))
-    source["resolved"]["estimator"]["max_iter"] += 1
-    assert is_stale(cell, made(cell, transition_from=source))
+TOYS = """
+import numpy as np
+from sklearn.linear_model import RidgeClassifier
+
+class ToyClassifier(RidgeClassifier):
+    pass
+
+class ToyEstimator:
+    def __init__(self, rate=0.1):
+        self.rate = rate
+
+    def fit(self, X, y):
+        c = y.max() + 1
+        self.transition_ = (1 - self.rate) * np.eye(c) + self.rate / c
+        return self
+"""
+DEEP_TOY = """
+from unflip.deep.methods.cross_entropy import CrossEntropy
+
+class Toy(CrossEntropy):
+    name = "deep-toy"
+"""
 
 
-def test_without_torch_nobody_can_tell(cells, monkeypatch):
-    record = made(cells[1], resolved={"method": {}})
-    assert is_stale(cells[1], record)
-    monkeypatch.setitem(__import__("sys").modules, "unflip.deep", None)
-    assert not is_stale(cells[1], record)
+def test_a_method_is_one_file_and_one_line_of_the_registry(experiment_file, tmp_path, monkeypatch):
+    import unflip
+    from unflip import registry
+
+    (tmp_path / "toys.py").write_text(TOYS)
+    (tmp_path / "deep_toy.py").write_text(DEEP_TOY)
+    monkeypatch.setattr(unflip, "__path__", [*unflip.__path__, str(tmp_path)])
+    lines = [
+        registry.Entry("toy", "toys", "ToyClassifier", "linear"),
+        registry.Entry("deep-toy", "deep_toy", "Toy", "deep", networks=1),
+        registry.Entry("toy-t", "toys", "ToyEstimator", "transition"),
+    ]
+    monkeypatch.setattr(registry, "ENTRIES", registry.ENTRIES + lines)
+    path = experiment_file(
+        ('kind = "ridge"', 'kind = "toy"\nalpha = 2.0'),
+        ('kind = "volmin"\nrounds = 1\nalpha = 0.1', 'kind = "toy-t"\nrate = 0.3'),
+        ('kind = "jocor"\nforget_rate = "noise rate"', 'kind = "deep-toy"'),
+    )
+    for cell in read_experiment(path).cells({"noise": ["sym 20"]}):
+        check_settings(cell)
+        T = None if cell.estimate is None else work(cell.estimate, None, None, None)["result"]["transition"]
+        record = work(cell, T, None, None)
+        assert record["status"] == "done", record["error"]
+    assert read_experiment(experiment_file(('kind = "ridge"', 'kind = "ToyClassifier"'))).methods["ridge"].deep is False
 
 
-def test_a_stale_record_is_kept_unless_it_is_to_be_refreshed(cells, ridge_alpha, tmp_path):
-    store, refreshing = Store(tmp_path), Store(tmp_path, refresh_stale=True)
-    first = made(cells[0])
-    store.put(cells[0], first)
-    assert refreshing.done(cells[0]) == first
-    ridge_alpha(2.0)
-    assert store.is_stale(cells[0])
-    assert (store.done(cells[0]), refreshing.done(cells[0])) == (first, None)
-    assert [state.name for state in states(cells[:2], store)] == ["stale", "missing"]
-    store.put(cells[0], made(cells[0]))
-    refreshing.put(cells[0], make_record(cells[0], None, "oh"))
-    assert store.get(cells[0]) == first  # only a new result replaces it
-    second = made(cells[0])
-    refreshing.put(cells[0], second)
-    assert store.get(cells[0]) == refreshing.done(cells[0]) == second
-    assert [state.name for state in states(cells[:1], store)] == ["done"]
+def test_a_linear_method_is_named_by_its_class_or_its_name():
+    from unflip.linear import SCDClassifier
+
+    assert {"gce", "ridge", "SCDClassifier", "scd"} <= set(method_kinds())
+    assert linear_class("SCDClassifier") is linear_class("scd") is SCDClassifier

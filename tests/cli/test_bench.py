@@ -1,12 +1,12 @@
 import json
 
 import pytest
+from joblib import cpu_count
 from typer.testing import CliRunner
 
-from unflip.bench.pool import cores
+from unflip.bench.record import make_record
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
-from unflip.bench.work import make_record
 from unflip.cli.bench import app
 
 RESULT = {"accuracy": [0.5], "transition": None, "transition_error": None, "seconds": 1.0}
@@ -28,7 +28,7 @@ def bench():
 @pytest.fixture
 def inline(monkeypatch):
     """Local tasks are done in this process."""
-    from unflip.bench.work import work
+    from unflip.bench.record import work
 
     class Inline:
         slots = 1
@@ -44,7 +44,7 @@ def inline(monkeypatch):
 
         def close(self): ...
 
-    monkeypatch.setattr("unflip.bench.pool.LocalPool", Inline)
+    monkeypatch.setattr("unflip.bench.workers.LocalPool", Inline)
 
 
 def test_run_then_status(bench, inline, experiment_file):
@@ -52,10 +52,10 @@ def test_run_then_status(bench, inline, experiment_file):
     code, output = bench("run", path, "--where", "method=ridge,linear", "--where", "noise=sym 20")
     assert code == 0
     assert "[2/2] digits, sym 20, linear, seed 0:" in output
-    assert (path.parents[1] / "results" / "tiny" / "records").is_dir()  # beside the folder of the experiment
+    assert (path.parents[1] / "results" / "tiny" / "records").is_dir()  # next to the folder of the experiment
     assert bench("run", path, "--where", "method=ridge,linear", "--where", "noise=sym 20") == (
         0,
-        "2 cells, 2 of them done before.\n",
+        "2 cells, 2 of them already done.\n",
     )
     code, output = bench("status", path)
     assert code == 0
@@ -71,7 +71,7 @@ def test_a_failed_cell_gives_exit_code_1_and_its_traceback(bench, inline, experi
         "run", path, "--where", "method=ridge,linear", "--where", "noise=sym 20", "--store", tmp_path / "s"
     )
     assert code == 1
-    assert "2 of 2 cells failed; the same command tries them again" in output
+    assert "2 of 2 cells failed; run the same command to try them again" in output
     assert "broken.npz is truncated" in output
     assert list(Store(tmp_path / "s").records(read_experiment(path).cells())) == []
     code, output = bench("status", path, "--store", tmp_path / "s")
@@ -95,21 +95,22 @@ def test_ctrl_c_stops_cleanly(bench, experiment_file, monkeypatch):
         def close(self):
             closed.append(True)
 
-    monkeypatch.setattr("unflip.bench.pool.LocalPool", Stopped)
+    monkeypatch.setattr("unflip.bench.workers.LocalPool", Stopped)
     path = experiment_file()
     code, output = bench("run", path)
     assert code == 130
-    assert output.endswith("stopped; the same command goes on\n")
+    assert output.endswith("stopped; run the same command again to continue\n")
     assert closed == [True]
-    assert list((path.parents[1] / "results" / "tiny" / "locks").iterdir()) == []
+    cell = read_experiment(path).cells()[0]
+    assert Store(path.parents[1] / "results" / "tiny").lock(cell)  # no lock is left
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--where", "method=magic"], "there is no 'magic'; there are ridge, jocor"),
+        (["--where", "method=magic"], "unknown method 'magic'; choose one of ridge, jocor"),
         (["--where", "magic"], "--where takes KEY=VALUE"),
-        (["--protocol", "long"], "there is no 'long'; there are paper"),
+        (["--protocol", "long"], "unknown protocol 'long'; choose one of paper"),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "status", "report"])
@@ -143,7 +144,7 @@ def test_report_gets_the_finished_records_of_the_cells(bench, experiment_file, t
     monkeypatch.setattr(report, "write_report", lambda *given, **named: seen.update(arguments=given, named=named))
     code, output = bench("report", path, "--out", tmp_path / "tables", "--commit", "0123456")
     assert code == 0
-    assert f"damaged, taken as missing: {store.path(cells[4])}" in output
+    assert f"damaged record, treated as missing: {store.path(cells[4])}" in output
     assert output.endswith(f"1 of 8 cells: {tmp_path / 'tables'}\n")
     experiment, records, folder = seen["arguments"]
     assert experiment.name == "tiny"
@@ -220,18 +221,18 @@ def test_stale_records_are_told_kept_and_made_again_on_demand(bench, inline, exp
     before = store.done(ridge)
     code, output = bench(*run)
     assert code == 0
-    assert "2 records; they are kept; --refresh-stale makes them again\n" in output
-    assert "2 cells, 2 of them done before." in output
+    assert "2 records are stale, made with other defaults of the code; they are kept" in output
+    assert "2 cells, 2 of them already done." in output
     code, output = bench("status", path)
     assert "done / stale / failed / missing" in output
     assert "0 / 1 / 0 / 1" in output
     code, output = bench(*run, "--refresh-stale")
     assert code == 0
-    assert "2 records; they are made again" in output
+    assert "2 records are stale, made with other defaults of the code; they are run again" in output
     assert "T by volmin" in output
     assert store.done(ridge) == before
     assert store.done(linear)["transition_from"]["resolved"]["estimator"]["max_iter"] == 1000
-    assert bench(*run, "--refresh-stale")[1] == "2 cells, 2 of them done before.\n"
+    assert bench(*run, "--refresh-stale")[1] == "2 cells, 2 of them already done.\n"
 
 
 def test_missing_data_are_refused_before_anything_runs(bench, experiment_file, tmp_path, monkeypatch):
@@ -242,15 +243,18 @@ def test_missing_data_are_refused_before_anything_runs(bench, experiment_file, t
     assert not (tmp_path / "results").exists()
     # The workers of a cluster have their own data.
     pytest.importorskip("distributed")
-    monkeypatch.setattr("unflip.bench._dask.Client", lambda *_, **__: (_ for _ in ()).throw(OSError("nobody")))
+    monkeypatch.setattr("distributed.Client", lambda *_, **__: (_ for _ in ()).throw(OSError("nobody")))
     code, output = bench("run", path, "--data-dir", tmp_path, "--dask", "tcp://127.0.0.1:1")
-    assert (code, "there is no Dask scheduler" in output) == (2, True)
+    assert (code, "no Dask scheduler answers" in output) == (2, True)
 
 
 def test_more_jobs_than_cores_are_told(bench, inline, experiment_file):
     words = ("run", experiment_file(), "--where", "method=ridge", "--where", "noise=sym 20")
-    assert f"share {cores()} cores: more jobs than cores are no faster\n" in bench(*words, "--jobs", cores() + 1)[1]
-    assert "cores" not in bench(*words, "--jobs", cores())[1]
+    assert (
+        f"share {cpu_count()} cores; more jobs than cores are not faster\n"
+        in bench(*words, "--jobs", cpu_count() + 1)[1]
+    )
+    assert "cores" not in bench(*words, "--jobs", cpu_count())[1]
 
 
 @pytest.mark.parametrize("command", ["run", "status", "report"])
@@ -266,5 +270,5 @@ def test_a_mistake_in_the_file_is_one_sentence(bench, experiment_file, command):
 
 def test_the_help_says_what_is_taken_by_default(bench):
     assert "(default: the commit of most records)" in bench("report", "--help")[1]
-    assert "(default: each that has records)" in bench("status", "--help")[1]
-    assert "(default: its first)" in bench("run", "--help")[1]
+    assert "(default: all that have records)" in bench("status", "--help")[1]
+    assert "(default: the first)" in bench("run", "--help")[1]

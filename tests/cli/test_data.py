@@ -49,7 +49,7 @@ def test_list_says_what_cannot_be_used(tmp_path, forbid):
     done = run("list", "--data-dir", tmp_path, COLUMNS="80")
     assert done.exit_code == 0
     for name, fault in (
-        ("mnist", "may not be read by you"),
+        ("mnist", "not allowed to read"),
         ("fashion-mnist", "is truncated"),
         ("svhn", "is a folder"),
     ):
@@ -93,7 +93,7 @@ def test_fetch_writes_plain_lines_where_it_is_piped(site, tmp_path):
     assert "\x1b" not in done.output
     done = run("fetch", "mnist", "--data-dir", data)
     assert done.exit_code == 0
-    assert done.stdout == f"mnist is on disk already (data directory {data}); nothing was downloaded\n"
+    assert done.stdout == f"mnist is already on disk (data directory {data}); nothing was downloaded\n"
 
 
 def test_fetch_shows_a_bar_on_a_terminal(site, tmp_path):
@@ -107,8 +107,8 @@ def test_fetch_shows_a_bar_on_a_terminal(site, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nonsense", "'nonsense' is no dataset; there are digits"),
-        ("animal10n", "Animal-10N has no official direct download. Animal-10N is given out on request"),
+        ("nonsense", "unknown data set 'nonsense'; choose one of digits"),
+        ("animal10n", "Animal-10N has no official direct download. Animal-10N is available on request"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(tmp_path, name, message):
@@ -132,7 +132,7 @@ def test_a_broken_download_is_one_line_and_exit_code_1(site, tmp_path, monkeypat
     assert "3,000 bytes are kept" in error
 
 
-def test_a_damaged_file_is_one_line_and_force_mends_it(site, tmp_path):
+def test_a_damaged_file_is_one_line_and_force_replaces_it(site, tmp_path):
     name = "t10k-labels-idx1-ubyte.gz"
     write_mnist(tmp_path / "mnist")
     path = tmp_path / "mnist" / name
@@ -140,7 +140,7 @@ def test_a_damaged_file_is_one_line_and_force_mends_it(site, tmp_path):
     done = run("fetch", "mnist", "--data-dir", tmp_path)
     assert done.exit_code == 1
     assert done.stdout == ""
-    assert done.stderr.startswith(f"unflip: MNIST is on disk but cannot be read; not the official checksum: {name}: ")
+    assert done.stderr.startswith(f"unflip: MNIST is on disk but cannot be read (no official checksum: {name}): ")
     assert "`unflip data fetch mnist --force`" in done.stderr
     assert done.stderr.count("\n") == 1
     done = run("fetch", "mnist", "--force", "--data-dir", tmp_path)
@@ -152,7 +152,7 @@ def test_a_damaged_file_is_one_line_and_force_mends_it(site, tmp_path):
     assert done.exit_code == 0
     first, second = done.stdout.splitlines()
     assert first.endswith("nothing was downloaded")
-    assert second.startswith(f"{name}: readable, but not the official checksum")
+    assert second.startswith(f"{name}: readable, but without the official checksum")
     assert "`unflip data fetch mnist --force`" in second
 
 
@@ -161,9 +161,9 @@ def test_what_may_not_be_read_and_a_folder_are_one_line_and_exit_code_1(site, tm
     forbid("train-labels-idx1-ubyte.gz")
     done = run("fetch", "mnist", "--data-dir", tmp_path)
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert "train-labels-idx1-ubyte.gz may not be read by you" in done.stderr
+    assert "not allowed to read" in done.stderr
     (tmp_path / "mnist" / "train-images-idx3-ubyte.gz").unlink()
     (tmp_path / "mnist" / "train-images-idx3-ubyte.gz").mkdir()
     done = run("fetch", "mnist", "--force", "--data-dir", tmp_path)
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert "train-images-idx3-ubyte.gz is a folder, a file is expected there" in done.stderr
+    assert "train-images-idx3-ubyte.gz is a folder, but a file is expected there" in done.stderr

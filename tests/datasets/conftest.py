@@ -9,7 +9,7 @@ import pytest
 from tests.datasets.layouts import write_mnist
 from tests.datasets.server import serve
 from unflip.datasets import Download
-from unflip.datasets.registry import CATALOGUE
+from unflip.datasets.catalogue import CATALOGUE
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from tests.datasets.layouts import write_cifar10
 from unflip.datasets import cifar10 as reader
 from unflip.datasets import load_dataset
-from unflip.datasets.registry import CATALOGUE
+from unflip.datasets.catalogue import CATALOGUE
 
 RECORDS = 7
 
@@ -43,7 +43,7 @@ def test_images_and_labels_come_back(tmp_path, folder):
     [
         (-1, f"ends at offset {RECORDS * 3073 - 1}, within record {RECORDS - 1}"),
         (-3073, f"ends at offset {(RECORDS - 1) * 3073}, within record {RECORDS - 1}"),  # at a record's end
-        (5, f"goes on after offset {RECORDS * 3073}, to {RECORDS * 3073 + 5}"),
+        (5, f"continues after offset {RECORDS * 3073}, to {RECORDS * 3073 + 5}"),
     ],
 )
 def test_a_file_of_another_length_is_refused(tmp_path, change, message):
@@ -66,7 +66,7 @@ def test_a_label_beyond_nine_is_refused(tmp_path):
 def test_a_batch_that_is_a_copy_of_another_is_refused(tmp_path, copy):
     write_cifar10(tmp_path / "cifar10", RECORDS)
     shutil.copy(tmp_path / "cifar10" / "data_batch_2.bin", tmp_path / "cifar10" / copy)
-    with pytest.raises(ValueError, match=f"{copy} is a copy of .*data_batch_2.bin; no two batches"):
+    with pytest.raises(ValueError, match=f"{copy} is a copy of .*data_batch_2.bin; CIFAR-10's batches all differ"):
         load_dataset("cifar10", tmp_path)
 
 
@@ -106,19 +106,19 @@ def test_a_missing_batch_is_named(tmp_path):
 def test_the_python_version_is_refused_and_the_binary_one_named(tmp_path, name):
     path = tmp_path / name
     found = path.parent if path.parent.name == "cifar-10-batches-py" else path
-    kind = "is a pickle" if name.startswith(("cifar10/data", "data")) else "holds pickles"
+    kind = "is a pickle" if name.startswith(("cifar10/data", "data")) else "contains pickles"
     path.parent.mkdir(parents=True, exist_ok=True)
     # a pickle that calls exit('loaded'): whoever loads it ends the test otherwise than with a ValueError
     path.write_bytes(b"cbuiltins\nexit\n(S'loaded'\ntR.")
     message = f"{re.escape(str(found))} {kind}.* never loaded. .*cifar-10-binary.tar.gz"
     with pytest.raises(ValueError, match=message):
         load_dataset("cifar10", tmp_path)
-    if kind == "holds pickles":  # given by its path, as an .npz file may be
+    if kind == "contains pickles":  # given by its path, as an .npz file may be
         with pytest.raises(ValueError, match=message):
             load_dataset(found)
 
 
-def test_the_python_version_beside_the_binary_one_does_no_harm(tmp_path):
+def test_the_python_version_next_to_the_binary_one_does_no_harm(tmp_path):
     write_cifar10(tmp_path / "cifar10", RECORDS)
     (tmp_path / "cifar-10-batches-py").mkdir()
     assert len(load_dataset("cifar10", tmp_path).y_test) == RECORDS

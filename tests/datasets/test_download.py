@@ -12,8 +12,8 @@ import pytest
 from tests.datasets.conftest import point
 from tests.datasets.layouts import cifar10_batches
 from unflip.datasets import cifar10, download, fetch, load_dataset
+from unflip.datasets.catalogue import CATALOGUE
 from unflip.datasets.download import unofficial_files
-from unflip.datasets.registry import CATALOGUE
 
 IMAGES = "train-images-idx3-ubyte.gz"
 LABELS = "t10k-labels-idx1-ubyte.gz"
@@ -48,12 +48,12 @@ def test_a_readable_file_with_another_checksum_is_left_alone_without_force(site,
     fetch("mnist", data)
     assert unofficial_files("mnist", data) == []
     path = data / "mnist" / LABELS
-    anew = gzip.compress(gzip.decompress(site.files[LABELS]), 0)  # as some mirrors hand it out
-    path.write_bytes(anew)
+    again = gzip.compress(gzip.decompress(site.files[LABELS]), 0)  # as some mirrors hand it out
+    path.write_bytes(again)
     site.requests.clear()
     assert fetch("mnist", data) == []
     assert site.requests == []
-    assert path.read_bytes() == anew
+    assert path.read_bytes() == again
     assert unofficial_files("mnist", data) == [path]
     assert fetch("mnist", data, force=True) == [path]
     assert site.requests == [(LABELS, None)]
@@ -61,15 +61,15 @@ def test_a_readable_file_with_another_checksum_is_left_alone_without_force(site,
 
 
 @pytest.mark.parametrize("content", [b"", b"the user's own", b"\x1f\x8b"])
-def test_a_damaged_file_is_told_and_mended_by_force(site, data, content):
+def test_a_damaged_file_is_named_and_replaced_by_force(site, data, content):
     fetch("mnist", data)
     path = data / "mnist" / LABELS
     path.write_bytes(content)
     site.requests.clear()
     with pytest.raises(
         ValueError,
-        match=f"MNIST is on disk but cannot be read; not the official checksum: {LABELS}: .*"
-        "`unflip data fetch mnist --force` downloads it again",
+        match=rf"MNIST is on disk but cannot be read \(no official checksum: {LABELS}\): .*"
+        "Run `unflip data fetch mnist --force` to download it again",
     ):
         fetch("mnist", data)
     assert site.requests == []
@@ -91,7 +91,7 @@ def test_force_keeps_the_old_file_until_the_new_one_is_whole(site, data):
     site.cut_after = None
     whole = site.files[IMAGES]
     site.files[IMAGES] = whole[:-1] + b"?"
-    with pytest.raises(ValueError, match=f"checksum is wrong, and nothing of it was kept .*{IMAGES} is as it was"):
+    with pytest.raises(ValueError, match=f"checksum is wrong, and it was not kept .*{IMAGES} is unchanged"):
         fetch("mnist", data, force=True)
     assert path.read_bytes() == b"damaged"
     assert tree(data) == {f"mnist/{name}" for name in site.files}
@@ -103,7 +103,7 @@ def test_force_keeps_the_old_file_until_the_new_one_is_whole(site, data):
 def test_a_folder_in_the_place_of_a_file_is_told(site, data):
     (data / "mnist" / LABELS).mkdir(parents=True)
     for force in (False, True):
-        with pytest.raises(IsADirectoryError, match=f"{LABELS} is a folder, a file is expected there"):
+        with pytest.raises(IsADirectoryError, match=f"{LABELS} is a folder, but a file is expected there"):
             fetch("mnist", data, force=force)
 
 
@@ -117,7 +117,7 @@ def test_only_what_is_missing_is_fetched(site, data):
 
 def test_a_broken_checksum_leaves_nothing(site, data):
     site.files[IMAGES] = site.files[IMAGES][:-1] + b"?"
-    with pytest.raises(ValueError, match=f"{IMAGES} is not the official file, its checksum is wrong, and nothing"):
+    with pytest.raises(ValueError, match=f"{IMAGES} is not the official file: its checksum is wrong"):
         fetch("mnist", data)
     assert tree(data) == set()
 
@@ -150,7 +150,7 @@ def test_a_cut_connection_leaves_a_part_that_the_next_attempt_continues(site, da
     assert tree(data) == {f"mnist/{name}" for name in site.files}
 
 
-def test_a_server_without_ranges_starts_afresh(site, data):
+def test_a_server_without_ranges_starts_over(site, data):
     site.cut_after = 3000
     with pytest.raises(ConnectionError):
         fetch("mnist", data)
@@ -161,7 +161,7 @@ def test_a_server_without_ranges_starts_afresh(site, data):
 
 
 @pytest.mark.parametrize("part", [b"x" * 100_000, b"x" * 3000])
-def test_a_part_of_another_file_starts_afresh(site, data, part):
+def test_a_part_of_another_file_starts_over(site, data, part):
     # longer than the file: the server has no such range; shorter: the checksum finds it
     (data / "mnist").mkdir(parents=True)
     (data / "mnist" / f"{IMAGES}.part").write_bytes(part)
@@ -171,7 +171,7 @@ def test_a_part_of_another_file_starts_afresh(site, data, part):
     assert tree(data) == {f"mnist/{name}" for name in site.files}
 
 
-def test_a_range_that_was_not_asked_for_starts_afresh(site, data):
+def test_a_range_that_was_not_asked_for_starts_over(site, data):
     (data / "mnist").mkdir(parents=True)
     (data / "mnist" / f"{IMAGES}.part").write_bytes(site.files[IMAGES][:3000])
     site.wrong_range = True
@@ -220,21 +220,21 @@ def test_redirects_are_followed_also_by_the_rest_of_a_part(site, data, monkeypat
 
 
 def test_what_has_no_download_says_how_to_get_it(tmp_path):
-    with pytest.raises(ValueError, match="Animal-10N has no official direct download. .*given out on request"):
+    with pytest.raises(ValueError, match="Animal-10N has no official direct download. .*available on request"):
         fetch("animal10n", tmp_path)
     with pytest.raises(ValueError, match="no official direct download. .*CIFAR-10_human.pt .*are a pickle"):
         fetch("cifar10n-aggregate", tmp_path)
     with pytest.raises(ValueError, match="cifar10_features.npz has no download: make it"):
         fetch("cifar10-features", tmp_path)
     assert fetch("digits", tmp_path) == []
-    with pytest.raises(ValueError, match="'nonsense' is no dataset; there are digits, mnist"):
+    with pytest.raises(ValueError, match="unknown data set 'nonsense'; choose one of digits, mnist"):
         fetch("nonsense", tmp_path)
     assert tree(tmp_path) == set()
 
 
 def test_without_pooch_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ModuleNotFoundError, match=r"downloads need pooch: pip install unflip\[data\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"downloads need pooch; install it with: pip install unflip\[data\]"):
         fetch("mnist", tmp_path)
 
 
@@ -277,11 +277,11 @@ def test_an_archive_is_unpacked_and_removed(site, data, monkeypatch):
 
     test_batch = data / "cifar10" / "cifar-10-batches-bin" / "test_batch.bin"
     whole = test_batch.read_bytes()
-    test_batch.unlink()  # an incomplete set is mended
+    test_batch.unlink()  # an incomplete set is completed
     fetch("cifar10", data)
     assert tree(data) == names
 
-    test_batch.write_bytes(whole[:-1])  # a damaged one is told, and mended by force
+    test_batch.write_bytes(whole[:-1])  # a damaged one is named, and replaced by force
     with pytest.raises(ValueError, match="cannot be read: .*test_batch.bin is truncated.*fetch cifar10 --force"):
         fetch("cifar10", data)
     fetch("cifar10", data, force=True)
@@ -295,9 +295,7 @@ def test_an_old_file_that_would_be_read_before_the_new_one_is_told(site, data, m
     point(monkeypatch, site, "cifar10")
     (data / "cifar10").mkdir(parents=True)
     (data / "cifar10" / "data_batch_3.bin").write_bytes(b"damaged")
-    with pytest.raises(
-        ValueError, match="data_batch_3.bin was downloaded, but .*3.bin is found before it; remove that"
-    ):
+    with pytest.raises(ValueError, match="data_batch_3.bin was downloaded, but .*3.bin takes precedence; remove that"):
         fetch("cifar10", data)
     (data / "cifar10" / "data_batch_3.bin").unlink()
     assert fetch("cifar10", data) == []
@@ -321,7 +319,7 @@ def test_an_archive_that_means_harm_is_refused_whole(site, data, tmp_path, monke
     site.files[ARCHIVE] = packed(evil)
     point(monkeypatch, site, "cifar10")
     before = tree(tmp_path)
-    with pytest.raises(ValueError, match=re.escape(f"{ARCHIVE} holds {evil.name!r}, {fault}; nothing was unpacked")):
+    with pytest.raises(ValueError, match=re.escape(f"{ARCHIVE} contains {evil.name!r}, {fault}; nothing was unpacked")):
         fetch("cifar10", data)
     assert tree(tmp_path) == before
     assert list((data / "cifar10").iterdir()) == []
@@ -336,5 +334,5 @@ def test_an_archive_that_is_none_or_lacks_files_is_refused(site, data, monkeypat
         assert tree(data) == set()
     site.files[ARCHIVE] = packed(folder="elsewhere")
     point(monkeypatch, site, "cifar10")
-    with pytest.raises(ValueError, match="CIFAR-10 came without some of its files"):
+    with pytest.raises(ValueError, match="CIFAR-10 was downloaded, but some of its files are missing"):
         fetch("cifar10", data)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.datasets.layouts import write_cifar10
 from unflip.datasets import catalogue, cifar10, load_dataset
-from unflip.datasets.registry import CONVERT_HUMAN_LABELS
+from unflip.datasets.catalogue import CONVERT_HUMAN_LABELS
 
 RNG = np.random.default_rng(0)
 ARRAYS = {
@@ -76,9 +76,9 @@ def test_noisy_labels_alone_will_do(tmp_path):
 @pytest.mark.parametrize(
     ("replace", "message"),
     [
-        ({"x_test": None, "y_test": None}, "no array x_test, y_test, but x_train, y_train"),
-        ({"x_train": np.array([object()] * 6)}, "Object arrays cannot be loaded"),
-        ({"y_train": np.array(["a", 1, None, 2, 3, 4], object)}, "Object arrays cannot be loaded"),
+        ({"x_test": None, "y_test": None}, "no array x_test, y_test, only x_train, y_train"),
+        ({"x_train": np.array([object()] * 6)}, "object arrays cannot be loaded"),
+        ({"y_train": np.array(["a", 1, None, 2, 3, 4], object)}, "object arrays cannot be loaded"),
         ({"x_train": np.zeros(6)}, r"x_train is float64 of shape \(6,\), expected numbers of shape \(n, d\)"),
         ({"x_train": np.zeros((6, 4), complex)}, "x_train is complex128"),
         ({"x_test": np.zeros((3, 5))}, r"x_train has shape \(6, 4\) and x_test \(3, 5\)"),
@@ -109,7 +109,7 @@ def test_files_that_are_no_npz_are_refused(tmp_path):
     (tmp_path / "a.npz").write_bytes(whole[:at] + bytes(8) + whole[at + 8 :])
     with pytest.raises(ValueError, match="a.npz cannot be read: Bad CRC-32 for file 'x_test.npy'"):
         load_dataset(tmp_path / "a.npz")
-    with pytest.raises(FileNotFoundError, match="there is no file .*missing.npz"):
+    with pytest.raises(FileNotFoundError, match="missing.npz does not exist"):
         load_dataset(tmp_path / "missing.npz")
 
 
@@ -128,10 +128,14 @@ LONG_HEADER = b"\x93NUMPY\x02\x00" + (1 << 25).to_bytes(4, "little") + b" " * (1
     ("content", "method", "message"),
     [
         (BOMB, zipfile.ZIP_DEFLATED, "x_train is not an array"),
-        (member(ARRAYS["x_train"], BOMB), zipfile.ZIP_DEFLATED, "x_train has 33554608 bytes where .* announces 176"),
+        (
+            member(ARRAYS["x_train"], BOMB),
+            zipfile.ZIP_DEFLATED,
+            "x_train has 33554608 bytes, but its header announces 176",
+        ),
         (LONG_HEADER, zipfile.ZIP_DEFLATED, "x_train has a header of 33554444 bytes"),
-        (member(ARRAYS["x_train"], BOMB), zipfile.ZIP_BZIP2, "x_train is compressed in another way"),
-        (member(ARRAYS["x_train"])[:-1], zipfile.ZIP_STORED, "x_train has 175 bytes where its header announces 176"),
+        (member(ARRAYS["x_train"], BOMB), zipfile.ZIP_BZIP2, "x_train has an unsupported compression"),
+        (member(ARRAYS["x_train"])[:-1], zipfile.ZIP_STORED, "x_train has 175 bytes, but its header announces 176"),
     ],
     ids=["no array", "after the array", "header", "bzip2", "cut"],
 )
@@ -200,7 +204,7 @@ def human(tmp_path):
         ("cifar10n-worse", "worse_label"),
     ],
 )
-def test_human_labels_stand_beside_the_clean_ones(human, name, key):
+def test_human_labels_stand_next_to_the_clean_ones(human, name, key):
     data = load_dataset(name, human)
     features = load_dataset("cifar10-features", human)
     np.testing.assert_array_equal(data.x_train, features.x_train)
@@ -215,7 +219,7 @@ def test_human_labels_stand_beside_the_clean_ones(human, name, key):
 def test_a_label_set_that_the_file_has_not_is_named_with_those_it_has(human, name):
     write_cifar10(human / "cifar10", 1)  # of another size: the label file is looked at first
     np.savez(human / "cifar10n_labels.npz", **{key: HUMAN[key] for key in list(HUMAN)[:3]})
-    message = "cifar10n_labels.npz has no label set worse_label; those it has: aggre_label, random_label1. Make"
+    message = "cifar10n_labels.npz has no label set worse_label, only aggre_label, random_label1; make"
     (entry,) = (entry for entry in catalogue() if entry.name == name)
     for look in (entry.load, entry.rows):
         with pytest.raises(ValueError, match=message):
@@ -242,7 +246,7 @@ def test_human_labels_of_the_images(tmp_path, monkeypatch):
         ({"aggre_label": HUMAN["aggre_label"] / 1}, "must be class codes, integers"),
         (
             {"aggre_label": None},
-            "no label set aggre_label; those it has: random_label1, random_label2, random_label3, worse_label",
+            "no label set aggre_label, only random_label1, random_label2, random_label3, worse_label",
         ),
     ],
 )
@@ -308,5 +312,7 @@ def test_training_features_as_test_features_are_refused(human):
 
 def test_features_of_other_classes_are_not_those_of_cifar10(tmp_path):
     saved(tmp_path / "cifar10_features.npz")
-    with pytest.raises(ValueError, match="cifar10_features.npz: CIFAR-10's y_train and y_test are 0 .. 9, got 0, 1, 2"):
+    with pytest.raises(
+        ValueError, match="cifar10_features.npz: CIFAR-10's y_train and y_test must be 0 .. 9; got 0, 1, 2"
+    ):
         load_dataset("cifar10-features", tmp_path)

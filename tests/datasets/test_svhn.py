@@ -50,7 +50,7 @@ def test_a_truncated_file_is_refused_by_name_and_offset(files, compress, keep):
         offset = end
     with pytest.raises(
         ValueError,
-        match=f"test_32x32.mat is truncated: it ends at offset {length}.* at offset {offset} goes on to {end}",
+        match=f"test_32x32.mat is truncated: it ends at offset {length}.* at offset {offset} continues to {end}",
     ):
         load_dataset("svhn", files.parent)
 
@@ -106,7 +106,7 @@ LABELS = np.array([[1], [2], [3], [10]], np.uint8)
         ({"y": "1234"}, "y is of type <U4"),
         ({"y": LABELS * 1j}, "y is of type complex128"),
         ({"X": csc_array(np.eye(4))}, r"X is float64 of shape \(4, 4\)"),
-        ({"X": np.zeros((32, 32, 3, 0), np.uint8)}, r"X has shape \(32, 32, 3, 0\), it holds no image"),
+        ({"X": np.zeros((32, 32, 3, 0), np.uint8)}, r"X has shape \(32, 32, 3, 0\) and holds no image"),
     ],
 )
 def test_wrong_variables_are_refused(files, replace, message):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -50,7 +51,7 @@ def make(experiment):
             "format": 1,
             "hash": cell.hash,
             "status": "done",
-            "cell": cell.as_dict(),
+            "cell": asdict(cell),
             "result": result,
             "error": None,
             "versions": {},

@@ -30,7 +30,7 @@ def test_files(experiment, records, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)  # and nothing half-written
     text = (folder / "table-short.md").read_text(encoding="utf-8")
     assert text.count("## ") == 2
-    assert "CIFAR" not in (folder / "table-paper.md").read_text(encoding="utf-8").split("Not among the records")[0]
+    assert "CIFAR" not in (folder / "table-paper.md").read_text(encoding="utf-8").split("Without records")[0]
 
 
 def test_the_same_records_give_the_same_bytes(experiment, records, tmp_path):
@@ -73,10 +73,10 @@ def test_nothing_to_report(experiment, make, tmp_path):
     done = make("mnist", "sym 20", "gce", CURVE)
     with pytest.raises(ValueError, match="is done under the protocol paper"):
         write_report(experiment, [done], tmp_path / "out", protocol="paper")
-    with pytest.raises(ValueError, match="there is no 'long'; there are paper, short"):
+    with pytest.raises(ValueError, match="unknown protocol 'long'; choose one of paper, short"):
         write_report(experiment, [done], tmp_path / "out", protocol="long")
     renamed = done | {"cell": done["cell"] | {"protocol": {"name": "quick"}}}
-    with pytest.raises(ValueError, match="protocols quick, which the experiment trial_run does not have"):
+    with pytest.raises(ValueError, match="protocols quick, which are not in the experiment trial_run"):
         write_report(experiment, [done, renamed], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

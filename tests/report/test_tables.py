@@ -76,17 +76,17 @@ def test_markdown_notes(experiment, records):
     text = markdown_table(accuracy_grid(gather(experiment, records, "paper")))
     notes = [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
     assert notes == [
-        "Per cent: ours ± standard deviation (the paper's number ± the deviation that it prints). Bold: the best of "
-        "ours with the same data and noise. –: no record.",
+        "In percent: ours ± standard deviation (the paper's number ± its printed deviation). Bold: our best for the "
+        "same data and noise. –: no record.",
         r"Ours: the mean of the last half of runs of 12 epochs, mean over the protocol's 3 trials (\[n/3\]: over n of "
         "them).",
-        "± b / c: b over trials, c over the last half of runs of 12 epochs (its mean over trials). ± c: over the last "
-        "half of runs of 12 epochs, of one trial. All with n in the denominator.",
-        "Paper's best: the highest of all its numbers with the same data and noise, and the method that it is of "
-        "(–: it has none). Ours − paper's best: the best of our methods (bold) less that.",
-        f"‡ Made, or its T made, by another commit or by changed sources: {OTHER[:12]} (1 trial).",
-        f"Made by commit {COMMIT[:12]}, but for these.",
-        r"Not among the records: CIFAR\_10 Pairflip 40%, Forward, VolMinNet, Ridge\|linear.",
+        "± b / c: b is over trials, c over the last half of runs of 12 epochs (averaged over trials). ± c: over the "
+        "last half of runs of 12 epochs of one trial. All have n in the denominator.",
+        "Paper's best: the paper's highest number for the same data and noise, and its method (–: it has none). "
+        "Ours − paper's best: our best (bold) minus that.",
+        f"‡ This number, or its T, was made by another commit or by modified sources: {OTHER[:12]} (1 trial).",
+        f"Made by commit {COMMIT[:12]}, except for these.",
+        r"Without records: CIFAR\_10 Pairflip 40%, Forward, VolMinNet, Ridge\|linear.",
         r"A note with an under\_score.",
     ]
     assert text.startswith("## Accuracy of 100 % \\& more; protocol paper\n\n|")
@@ -114,7 +114,7 @@ def test_methods_without_epochs(experiment, make):
     grid = accuracy_grid(gather(experiment, records, "short"))
     assert grid.rows == [(("MNIST", "Symmetric 20%"), [Entry("82.00 ± 1.63", best=True)])]
     assert grid.notes[1] == "Ours: the accuracy, mean over 3 trials."
-    assert grid.notes[2] == "± b: over trials, of a method without epochs. All with n in the denominator."
+    assert grid.notes[2] == "± b: over trials, for a method without epochs. All have n in the denominator."
     assert not any("paper" in note or "last ten" in note for note in grid.notes)
     one = accuracy_grid(gather(experiment, records[:1], "short"))
     assert one.rows[0][1] == [Entry("80.00", best=True)]
@@ -200,7 +200,7 @@ def test_csv_round_trip(experiment, records):
     for key, result in results.cells.items():
         line = found[key]
         assert float(line["mean"]) == result.mean
-        assert float(line["deviation"]) == result.deviation
+        assert float(line["deviation"]) == result.deviations[line["deviation_over"]]
         assert (int(line["trials"]), int(line["epochs"])) == (result.trials, result.epochs)
     best = found["mnist", "sym 20", "mcldce"]
     assert (best["protocol"], best["deviation_over"], best["marks"]) == ("paper", "trials", "commit")

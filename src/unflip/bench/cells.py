@@ -5,15 +5,15 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 HASH_LENGTH = 16
-KINDS = {"sym": "symmetric", "pair": "pairflip"}  # how a label spells a kind of noise
+NOISES = {"sym": "symmetric", "pair": "pairflip"}  # how a label abbreviates a kind of noise
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The task to estimate T, the same for every method that is given this T."""
+    """The task of estimating T, shared by all methods that are given this T."""
 
     dataset: str
     subset: dict[str, Any] | None
@@ -26,56 +26,35 @@ class Estimate:
         return short_hash(asdict(self))
 
     @property
-    def title(self) -> str:
-        return f"{self.dataset}, {noise_label(self.noise)}, T by {self.transition['kind']}, seed {self.seed}"
+    def noise_label(self) -> str:
+        return noise_label(self.noise)
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    @property
+    def title(self) -> str:
+        return f"{self.dataset}, {self.noise_label}, T by {self.transition['kind']}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table: a method on a data set with a noise, under a protocol, with a seed.
-
-    Attributes
-    ----------
-    experiment : str
-    dataset : str
-    noise : dict
-        ``{"kind": "symmetric", "rate": 0.2}``, "pairflip" likewise, or ``{"kind": "given"}``: labels that people gave.
-    method : str
-        The name of the method in the experiment.
-    settings : dict
-        ``kind`` and all settings of the method.
-    transition : dict or None
-        ``kind``, settings and network of the estimator of T; None for a method that is given no T.
-    network : dict or None
-        ``kind`` and options; None for a linear method.
-    subset : dict or None
-        ``{"rows": n}``: train on n rows, drawn with the seed.
-    protocol : dict
-        ``name``, and for a deep method ``epochs``, ``decay_from``, ``batch_size``, ``lr``.
-    seed : int
-        Of the noise, the subset, the estimate of T and the initial weights.
-    """
+    """One number of a table: a method on a data set with noise, under a protocol, with a seed."""
 
     experiment: str
     dataset: str
-    noise: dict[str, Any]
-    method: str
-    settings: dict[str, Any]
-    transition: dict[str, Any] | None
-    network: dict[str, Any] | None
-    subset: dict[str, Any] | None
-    protocol: dict[str, Any]
-    seed: int
+    noise: dict[str, Any]  # {"kind": "symmetric" or "pairflip", "rate": 0.2}, or {"kind": "given"}: labels of people
+    method: str  # its name in the experiment
+    settings: dict[str, Any]  # the kind and all settings of the method
+    transition: dict[str, Any] | None  # kind, settings and network of the estimator of T; None: the method gets no T
+    network: dict[str, Any] | None  # kind and options; None for a linear method
+    subset: dict[str, Any] | None  # {"rows": n}: train on n rows, drawn with the seed
+    protocol: dict[str, Any]  # its name, and for a deep method epochs, decay_from, batch_size and lr
+    seed: int  # of the noise, the subset, the estimate of T and the initial weights
 
     @property
     def hash(self) -> str:
-        """Names do not change the number: those of the experiment, the method and the protocol are left out."""
+        """The hash leaves out the names of experiment, method and protocol, which do not change the number."""
         values = asdict(self)
         del values["experiment"], values["method"]
-        values["protocol"] = {key: value for key, value in self.protocol.items() if key != "name"}
+        values["protocol"].pop("name", None)
         return short_hash(values)
 
     @property
@@ -93,12 +72,8 @@ class Cell:
             return None
         return Estimate(self.dataset, self.subset, self.noise, self.transition, self.seed)
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(**values)
+Task = Cell | Estimate
 
 
 def noise_label(noise: Mapping[str, Any]) -> str:
@@ -111,7 +86,7 @@ def noise_label(noise: Mapping[str, Any]) -> str:
     """
     if noise["kind"] == "given":
         return "human"
-    word = next(word for word, kind in KINDS.items() if kind == noise["kind"])
+    word = next(word for word, kind in NOISES.items() if kind == noise["kind"])
     return f"{word} {100 * noise['rate']:g}"
 
 
@@ -119,10 +94,10 @@ def noise_of(label: str) -> dict[str, Any]:
     """Return the noise that a label names; the inverse of :func:`noise_label`."""
     if label == "human":
         return {"kind": "given"}
-    match = re.fullmatch(rf"({'|'.join(KINDS)}) (\d+(?:\.\d+)?)", label)
+    match = re.fullmatch(rf"({'|'.join(NOISES)}) (\d+(?:\.\d+)?)", label)
     if match is None or float(match[2]) >= 100:
-        raise ValueError(f"a noise is written 'sym 20', 'pair 40' (per cent) or 'human'; got {label!r}")
-    return {"kind": KINDS[match[1]], "rate": round(float(match[2]) / 100, 10)}
+        raise ValueError(f"a noise is written 'sym 20', 'pair 40' (percent) or 'human'; got {label!r}")
+    return {"kind": NOISES[match[1]], "rate": round(float(match[2]) / 100, 10)}
 
 
 def short_hash(values: Any) -> str:
@@ -132,7 +107,7 @@ def short_hash(values: Any) -> str:
 
 
 def _canonical(values: Any) -> Any:
-    """Numbers that are equal are written alike."""
+    """Write equal numbers the same way."""
     if isinstance(values, dict):
         return {key: _canonical(value) for key, value in values.items()}
     if isinstance(values, list | tuple):

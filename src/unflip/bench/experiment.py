@@ -1,6 +1,6 @@
 """An experiment: a grid of data sets, noises, methods and seeds under named protocols, and the cells it consists of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ class DatasetEntry:
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method: its title in tables, ``settings`` with its kind, and the settings of special cases."""
+    """A method: its title in tables, its ``settings`` including its kind, and the settings for special cases."""
 
     title: str
     settings: Table
@@ -45,12 +45,12 @@ class Protocol:
     network: Table
     subset: int | None
     note: str
-    transition: str | None = None  # instead of the data sets' own estimator of T
+    transition: str | None = None  # replaces the estimator of T of each data set
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A set of curves, accuracy by epoch: one data set, a panel a noise, a curve a method."""
+    """Curves of accuracy by epoch on one data set, with one panel per noise and one curve per method."""
 
     name: str
     title: str
@@ -60,31 +60,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment file, read and checked. Its tables keep the order of the file.
-
-    Attributes
-    ----------
-    name, title, note : str
-    datasets : dict of str to DatasetEntry
-    noises : tuple of str
-        Labels: "sym 20", "pair 40", "human".
-    methods : dict of str to MethodEntry
-    protocols : dict of str to Protocol
-        The first is the default.
-    transitions : dict of str to dict
-    paper : dict of (dataset, noise, method) to (float, float or None)
-        Mean and standard deviation in per cent, as printed.
-    figures : tuple of Figure
-    """
+    """An experiment file, read and checked. Its tables keep the order of the file."""
 
     name: str
     title: str
     note: str
     datasets: dict[str, DatasetEntry]
-    noises: tuple[str, ...]
+    noises: tuple[str, ...]  # labels: "sym 20", "pair 40", "human"
     methods: dict[str, MethodEntry]
-    protocols: dict[str, Protocol]
+    protocols: dict[str, Protocol]  # the first is the default
     transitions: dict[str, Table]
+    # Mean and standard deviation in percent, as printed, by data set, noise and method.
     paper: dict[tuple[str, str, str], tuple[float, float | None]] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
 
@@ -93,26 +79,20 @@ class Experiment:
         """Data set and noise of each row of the table."""
         return [(dataset, noise) for dataset in self.datasets for noise in self.noises]
 
-    @property
-    def columns(self) -> list[str]:
-        """The methods, in order."""
-        return list(self.methods)
-
     def protocol(self, name: str | None = None) -> str:
-        """Return the protocol's name, or that of the default, the first in the file."""
-        if name is None:
-            return next(iter(self.protocols))
-        return one_of(name, self.protocols, "protocol")
+        """Return the name of a protocol after checking it. If None, the first one in the file is used."""
+        return next(iter(self.protocols)) if name is None else one_of(name, self.protocols, "protocol")
 
     def cells(self, where: Mapping[str, Sequence[str]] | None = None, protocol: str | None = None) -> list[Cell]:
-        """Return the cells of a protocol: seed by seed, so that a run that is stopped leaves whole trials.
+        """Return the cells of a protocol, seed by seed, so that an interrupted run leaves whole trials.
 
         Parameters
         ----------
         where : mapping of str to sequence of str, default=None
-            Keeps cells of these data sets, noises, methods, seeds, as ``{"dataset": ["mnist"], "seed": ["0", "1"]}``.
+            Keeps only the cells of these data sets, noises, methods or seeds, as in
+            ``{"dataset": ["mnist"], "seed": ["0", "1"]}``.
         protocol : str, default=None
-            None is the first of the file.
+            If None, the first protocol in the file is used.
         """
         name = self.protocol(protocol)
         plan = self.protocols[name]
@@ -125,7 +105,7 @@ class Experiment:
         kept = dict(known)
         for key, values in (where or {}).items():
             for value in values:
-                one_of(value, known[one_of(key, CHOICES, "where")], f"where {key}, protocol {name}")
+                one_of(value, known[one_of(key, CHOICES, "key", "--where: ")], key, f"protocol {name}: ")
             kept[key] = [value for value in known[key] if value in values]
         return [
             self._cell(dataset, noise, method, name, int(seed))
@@ -135,8 +115,8 @@ class Experiment:
             for method in kept["method"]
         ]
 
-    def rows_of(self, dataset: str, protocol: str) -> int | None:
-        """Return how many training rows of a data set are drawn; None is all."""
+    def subset_rows(self, dataset: str, protocol: str) -> int | None:
+        """Return how many training rows of a data set are drawn; None stands for all of them."""
         own = self.datasets[dataset].subset
         return self.protocols[protocol].subset if own is None else own
 
@@ -150,7 +130,7 @@ class Experiment:
         if settings.get("forget_rate") == "noise rate":
             settings["forget_rate"] = noise_of(noise).get("rate", data.noise_rate)
         network = None if data.network is None else data.network | plan.network
-        rows = self.rows_of(dataset, protocol)
+        rows = self.subset_rows(dataset, protocol)
         return Cell(
             experiment=self.name,
             dataset=dataset,
@@ -172,8 +152,8 @@ class Experiment:
         return {"network": network, **chosen} if trains else dict(chosen)
 
 
-def parse_where(words: Sequence[str]) -> dict[str, list[str]]:
-    """Return what ``--where`` says: KEY=VALUE, several values with commas.
+def parse_where(words: Iterable[str]) -> dict[str, list[str]]:
+    """Return the choices that ``--where`` makes: KEY=VALUE, with commas between several values.
 
     Examples
     --------
@@ -184,12 +164,15 @@ def parse_where(words: Sequence[str]) -> dict[str, list[str]]:
     for word in words:
         key, sign, values = word.partition("=")
         if not sign or not values:
-            raise ValueError(f"--where takes KEY=VALUE, as dataset=mnist or seed=0,1; got {word!r}")
-        where.setdefault(one_of(key.strip(), CHOICES, "--where"), []).extend(v.strip() for v in values.split(","))
+            raise ValueError(f"--where takes KEY=VALUE, such as dataset=mnist or seed=0,1; got {word!r}")
+        key = one_of(key.strip(), CHOICES, "key", "--where: ")
+        where.setdefault(key, []).extend(value.strip() for value in values.split(","))
     return where
 
 
-def one_of(value: Any, known: Any, place: str) -> Any:
-    if value not in known:
-        raise ValueError(f"{place}: there is no {value!r}; there are {', '.join(map(str, dict.fromkeys(known)))}")
+def one_of(value: Any, known: Iterable[Any], what: str, place: str = "") -> Any:
+    """Return a value that is known, or say which values of its kind can be chosen."""
+    names = list(dict.fromkeys(known))
+    if value not in names:
+        raise ValueError(f"{place}unknown {what} {value!r}; choose one of {', '.join(map(str, names))}")
     return value

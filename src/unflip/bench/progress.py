@@ -1,4 +1,4 @@
-"""How a run goes on: a live table on a terminal, one line a task elsewhere, and the time that is left."""
+"""Progress of a run: a live table on a terminal, one line per task elsewhere, and the time left."""
 
 import time
 from collections import Counter, defaultdict
@@ -9,31 +9,29 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from unflip.bench.cells import Cell, Estimate, noise_label
-from unflip.bench.store import Record, Store, Task
-
-FRAME = 7  # lines of a live table that are no row: time left, four of its frame, "more rows", and the cursor's
+from unflip.bench.cells import Cell, Estimate, Task
+from unflip.bench.record import Record
+from unflip.bench.store import Store
 
 
 class Progress:
-    """Tells a console how a run goes on.
+    """Shows the progress of a run on a console.
 
     Parameters
     ----------
     console : Console
-        A table that is redrawn if it is a terminal, otherwise a line for each task that ends.
+        A terminal shows a table, which rich redraws a few times per second and cuts to the height of the terminal;
+        elsewhere each task that ends is a line.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.seconds: dict[tuple[str, str], list[float]] = defaultdict(
-            list
-        )  # (dataset, method or "T"), of what is done
+        self.seconds: dict[tuple[str, str], list[float]] = defaultdict(list)  # by data set and method, or "T"
         self.left: dict[str, Task] = {}
-        self.running: dict[str, tuple[Task, float]] = {}  # and when it started
-        self.counts: dict[tuple[str, str], dict[str, int]] = {}  # of a row, data set and noise
-        self.total = self.slots = self.failed = 0
-        self.live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else None
+        self.running: dict[str, tuple[Task, float]] = {}  # with the time of its start
+        self.counts: dict[tuple[str, str], Counter[str]] = {}  # by row: data set and noise
+        self.total = self.slots = 0
+        self.live = Live(console=console) if console.is_terminal else None
 
     def __enter__(self) -> "Progress":
         if self.live:
@@ -42,27 +40,25 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         if self.live:
-            self.live.update(self._table(whole=True), refresh=True)
+            self.live.vertical_overflow = "visible"  # at the end the whole table
+            self.tick()
             self.live.stop()
 
     def begin(self, cells: Sequence[Cell], store: Store, slots: int) -> None:
-        self.slots = slots
-        unique: dict[str, Cell] = {cell.hash: cell for cell in cells}
-        self.total = len(unique)
+        unique = {cell.hash: cell for cell in cells}
+        self.total, self.slots = len(unique), slots
         for cell in unique.values():
-            counts = self.counts.setdefault((cell.dataset, cell.noise_label), {"cells": 0, "done": 0, "failed": 0})
+            counts = self.counts.setdefault((cell.dataset, cell.noise_label), Counter())
             counts["cells"] += 1
-            record = store.done(cell)
+            record, estimate = store.done(cell), cell.estimate
             if record is not None:
                 counts["done"] += 1
                 self.seconds[_kind(cell)].append(record["result"]["seconds"])
                 continue
-            estimate = cell.estimate
             if estimate is not None and estimate.hash not in self.left and store.done(estimate) is None:
                 self.left[estimate.hash] = estimate
             self.left[cell.hash] = cell
-        there = self.total - sum(isinstance(task, Cell) for task in self.left.values())
-        self.console.print(f"{self.total} cells, {there} of them done before.", highlight=False)
+        self.console.print(f"{self.total} cells, {self._finished()} of them already done.", highlight=False)
         self.tick()
 
     def started(self, task: Task) -> None:
@@ -74,21 +70,20 @@ class Progress:
         _, start = self.running.pop(task.hash, (task, time.monotonic()))
         done = record["status"] == "done"
         if done:
-            # A cell that went on from a checkpoint took longer than it did now.
+            # A cell that continued from a checkpoint took longer than it did now.
             self.seconds[_kind(task)].append(max(time.monotonic() - start, record["result"]["seconds"]))
         if isinstance(task, Cell):
             self.counts[task.dataset, task.noise_label]["done" if done else "failed"] += 1
-            self.failed += not done
         if self.live is None or not done:
             self.console.print(self._line(task, record), highlight=False, markup=False, soft_wrap=True)
         self.tick()
 
     def tick(self) -> None:
         if self.live:
-            self.live.update(self._table(), refresh=True)
+            self.live.update(self._table())
 
     def seconds_left(self) -> float | None:
-        """The time left if cells take as long as the finished ones of the same method; None if nothing is known."""
+        """Return the time left if cells take as long as finished ones of the same method; None if nothing is known."""
         known = [second for seconds in self.seconds.values() for second in seconds]
         if not known:
             return None
@@ -97,16 +92,18 @@ class Progress:
         for task in self.left.values():
             dataset, method = _kind(task)
             elsewhere = [s for (_, other), seconds in self.seconds.items() if other == method for s in seconds]
-            alike = self.seconds.get((dataset, method)) or elsewhere
-            if not alike:  # of a method's first cell it is known how long it has taken already
+            similar = self.seconds.get((dataset, method)) or elsewhere
+            if not similar:  # all that is known of a method's first cell is how long it has run so far
                 first = [spent[key] for key, (other, _) in self.running.items() if _kind(other)[1] == method]
-                alike = [max(sum(known) / len(known), *first, 0.0)]
-            left += max(0.0, sum(alike) / len(alike) - spent.get(task.hash, 0.0))
+                similar = [max(sum(known) / len(known), *first, 0.0)]
+            left += max(0.0, sum(similar) / len(similar) - spent.get(task.hash, 0.0))
         return left / max(1, min(self.slots, len(self.left)))
 
+    def _finished(self) -> int:
+        return self.total - sum(isinstance(task, Cell) for task in self.left.values())
+
     def _line(self, task: Task, record: Record) -> str:
-        cells_left = sum(isinstance(left, Cell) for left in self.left.values())
-        head = f"[{self.total - cells_left}/{self.total}] {task.title}: "
+        head = f"[{self._finished()}/{self.total}] {task.title}: "
         if record["status"] == "failed":
             return head + "failed, " + record["error"].strip().splitlines()[-1]
         result = record["result"]
@@ -115,46 +112,23 @@ class Progress:
             return head + ("" if error is None else f"error {error:.3f}, ") + _duration(result["seconds"])
         return head + f"{100 * result['accuracy'][-1]:.2f} %, " + _duration(result["seconds"])
 
-    def _table(self, whole: bool = False) -> Group:
-        """The time left, what runs, and the counts of each row; no more lines than the console has, unless whole."""
+    def _table(self) -> Group:
+        """Return the time left, the running tasks, and the counts of each row; rows at work come first."""
         now, seconds = time.monotonic(), self.seconds_left()
-        top = ["time left: " + ("not known yet" if seconds is None else _duration(seconds))] if self.left else []
-        running = [f"running {_duration(now - start)}: {task.title}" for task, start in self.running.values()]
-        at_work = Counter(_row(task) for task, _ in self.running.values() if isinstance(task, Cell))
-        # What a small console does not show is finished, or not begun.
-        rows = sorted(self.counts, key=lambda row: (not at_work[row], _is_finished(self.counts[row])))
-        room = len(running) + len(rows) if whole else self.console.height - FRAME
-        running = _shortened(running, max(1, room - min(len(rows), room // 2)))
-        shown = set(rows[: max(1, room - len(running))])
+        lines = ["time left: " + ("unknown" if seconds is None else _duration(seconds))] if self.left else []
+        lines += [f"running {_duration(now - start)}: {task.title}" for task, start in self.running.values()]
+        at_work = Counter((t.dataset, t.noise_label) for t, _ in self.running.values() if isinstance(t, Cell))
         table = Table()
         for name in ("data", "noise", "cells", "done", "failed", "running"):
             table.add_column(name, justify="left" if name in ("data", "noise") else "right", no_wrap=True)
-        for row, counts in self.counts.items():
-            if row in shown:
-                numbers = [counts["cells"], counts["done"], counts["failed"], at_work[row]]
-                table.add_row(*row, *(str(number or "") for number in numbers))
-        more = [f"... and {len(rows) - len(shown)} more rows"] if len(rows) > len(shown) else []
-        return Group(*map(_one_line, top + running), table, *map(_one_line, more))
-
-
-def _one_line(text: str) -> Text:
-    return Text(text, no_wrap=True, overflow="ellipsis")
-
-
-def _row(task: Task) -> tuple[str, str]:
-    return task.dataset, noise_label(task.noise)
-
-
-def _is_finished(counts: dict[str, int]) -> bool:
-    return counts["done"] + counts["failed"] == counts["cells"]
-
-
-def _shortened(lines: list[str], room: int) -> list[str]:
-    return lines if len(lines) <= room else [*lines[: room - 1], f"... and {len(lines) - room + 1} more running"]
+        for row in sorted(self.counts, key=lambda row: not at_work[row]):
+            numbers = [*(self.counts[row][name] for name in ("cells", "done", "failed")), at_work[row]]
+            table.add_row(*row, *(str(number or "") for number in numbers))
+        return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines), table)
 
 
 def _kind(task: Task) -> tuple[str, str]:
-    return (task.dataset, task.method if isinstance(task, Cell) else "T")
+    return task.dataset, task.method if isinstance(task, Cell) else "T"
 
 
 def _duration(seconds: float) -> str:

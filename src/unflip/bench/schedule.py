@@ -1,19 +1,19 @@
-"""Many cells: each T just before the cells that need it, everything once, and what is there is not made again."""
+"""Running many cells: each T just before the cells that need it, everything once, and nothing that is done already."""
 
 import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from unflip.bench.cells import Cell, Estimate
-from unflip.bench.pool import Pool
-from unflip.bench.store import Record, Store, Task
-from unflip.bench.work import fingerprint, make_record
+from unflip.bench.cells import Cell, Estimate, Task
+from unflip.bench.record import Record, fingerprint, make_record
+from unflip.bench.store import Store
+from unflip.bench.workers import Pool
 
-POLL = 1.0  # seconds between looks at what another process is doing
+POLL = 1.0  # seconds between checks of what other processes are doing
 
 
 class Watch(Protocol):
-    """Who is told how a run goes on."""
+    """Observer of a run."""
 
     def begin(self, cells: Sequence[Cell], store: Store, slots: int) -> None: ...
     def started(self, task: Task) -> None: ...
@@ -24,8 +24,8 @@ class Watch(Protocol):
 def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Watch) -> list[Record]:
     """Run the cells that are not done, and return the records of those that failed.
 
-    Cells that failed before are tried again, once. A cell or a T that another process is at is left to it: this run
-    ends when all cells are done or have failed.
+    Cells that failed before are tried again, once. A cell or T that another process is working on is left to it. The
+    run ends when all cells are done or have failed.
     """
     run = _Run(store, pool, watch)
     waiting = {cell.hash: cell for cell in cells if store.done(cell) is None}
@@ -38,7 +38,7 @@ def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Watch) -> 
                 if run.running:
                     run.collect()
                 elif waiting:
-                    time.sleep(POLL)  # all that is left is at work elsewhere
+                    time.sleep(POLL)  # other processes are working on all that is left
                 watch.tick()
         finally:
             pool.close()
@@ -48,13 +48,13 @@ def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Watch) -> 
 class _Run:
     def __init__(self, store: Store, pool: Pool, watch: Watch) -> None:
         self.store, self.pool, self.watch = store, pool, watch
-        self.running: dict[str, Record | None] = {}  # and where their T came from
+        self.running: dict[str, Record | None] = {}  # by hash: where the T of a running task came from
         self.failed: list[Record] = []
         self.estimates: dict[str, Record] = {}  # of this run, done or failed
         self.fingerprint = fingerprint()
 
     def start_next(self, waiting: dict[str, Cell]) -> bool:
-        """Start the first task that can start; False if none can now."""
+        """Start the first task that can start; False if there is none."""
         for cell in list(waiting.values()):
             made, estimate = None, cell.estimate
             found = self.store.done(cell)
@@ -78,34 +78,30 @@ class _Run:
         return False
 
     def collect(self) -> None:
-        """Wait a little for tasks that end, and store them."""
+        """Wait briefly for tasks to end, and store their records."""
         for task, record in self.pool.wait(POLL):
             record["transition_from"] = self.running.pop(task.hash)
             self._end(task, record)
             self.store.unlock(task)
 
     def _estimate(self, task: Estimate) -> Record | None:
-        """The record of a T: that of this run, failed or not, or a finished one in the store."""
-        if task.hash not in self.estimates:
-            found = self.store.done(task)
-            if found is None:
-                return None
+        """Return the record of a T: that of this run, failed or not, or a finished one from the store."""
+        if task.hash not in self.estimates and (found := self.store.done(task)) is not None:
             self.estimates[task.hash] = found
-        return self.estimates[task.hash]
+        return self.estimates.get(task.hash)
 
     def _start(self, task: Task, made: Record | None = None) -> bool:
-        """Start a task with the T of a record; False if another process is at it, or was faster."""
+        """Start a task with the T of a record; False if another process is working on it, or was faster."""
         if not self._lock(task):
             return False
-        source = None if made is None else {key: made.get(key) for key in ("hash", "commit", "resolved")}
-        self.running[task.hash] = source
+        self.running[task.hash] = None if made is None else {k: made.get(k) for k in ("hash", "commit", "resolved")}
         self.watch.started(task)
         T = None if made is None else made["result"]["transition"]
         self.pool.submit(task, T, self.store.checkpoint(task, self.fingerprint))
         return True
 
     def _fail(self, cell: Cell, error: str) -> bool:
-        """Record a failure without a start; False as above."""
+        """Record a failure without starting the cell; False as for a start."""
         if not self._lock(cell):
             return False
         self._end(cell, make_record(cell, None, error))
@@ -115,7 +111,7 @@ class _Run:
     def _lock(self, task: Task) -> bool:
         if not self.store.lock(task):
             return False
-        if self.store.done(task) is not None:  # done between our look and our lock
+        if self.store.done(task) is not None:  # finished between our check and our lock
             self.store.unlock(task)
             return False
         return True

@@ -1,43 +1,101 @@
-"""An experiment as data: a TOML file of the grid, the protocols, the methods' settings and the paper's printed numbers.
+"""Reading an experiment file: a TOML file of the grid, the protocols, the methods' settings and the printed numbers.
 
-Each setting has one owner. The protocol says how long and how fast is trained (epochs, decay_from, batch_size, lr), on
-which seeds, and perhaps on which part of the data and with which T; the data set says which network learns it and how
+Each setting has one owner. The protocol says how long and how fast to train (epochs, decay_from, batch_size, lr), with
+which seeds, and possibly on which part of the data and with which T; the data set says which network learns it and how
 its T is estimated; the method owns the rest. ``[[methods.NAME.when]]`` gives it other settings for some data sets,
-noises or protocols.
+noises or protocols. ``docs/experiments.md`` describes every key.
 """
 
+import json
+import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from unflip import registry
-from unflip.bench import rules
 from unflip.bench.cells import noise_label, noise_of
-from unflip.bench.experiment import (
-    CONDITIONS,
-    DatasetEntry,
-    Experiment,
-    Figure,
-    MethodEntry,
-    Protocol,
-    Table,
-    one_of,
-    parse_where,
+from unflip.bench.experiment import CONDITIONS, DatasetEntry, Experiment, Figure, MethodEntry, Protocol, Table, one_of
+from unflip.bench.settings import NETWORKS, method_kinds
+from unflip.datasets import catalogue
+
+Rule = tuple[str, Callable[[Any], bool]]  # what a value must be, in words, and whether it is
+
+
+def whole(least: int) -> Rule:
+    return f"a whole number, at least {least}", lambda value: type(value) is int and value >= least
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float) and isfinite(value)  # a bool is an int, but not a number
+
+
+def is_plain(value: Any) -> bool:
+    """Say whether JSON can hold a value; TOML also has dates and NaN."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def list_of(what: str, fits: Callable[[Any], bool], example: str) -> Rule:
+    def check(values: Any) -> bool:
+        return isinstance(values, list) and all(map(fits, values)) and len(set(values)) == len(values) > 0
+
+    return f"a list of one or more different {what}, such as {example}", check
+
+
+TEXT: Rule = ("text", lambda value: isinstance(value, str))
+NAME: Rule = (
+    "a valid folder name, without / and \\",
+    lambda value: isinstance(value, str) and bool(re.fullmatch(r"[^/\\\0]*[^/\\\0. ]", value)),
 )
-from unflip.bench.rules import check_network, check_table
+NAMES = list_of("texts", TEXT[1], '["a", "b"]')
+SEEDS = list_of("whole numbers, 0 or more", whole(0)[1], "[0, 1, 2]")
+TABLE: Rule = ("a table", lambda value: isinstance(value, dict))
+FULL_TABLE: Rule = ("a table with at least one entry", lambda value: isinstance(value, dict) and bool(value))
+TABLES: Rule = ("a list of tables", lambda value: isinstance(value, list) and all(isinstance(t, dict) for t in value))
+POSITIVE: Rule = ("a number above 0", lambda value: is_number(value) and value > 0)
+NUMBER: Rule = ("a number", is_number)
+SHARE: Rule = ("a number from 0 to less than 1", lambda value: is_number(value) and 0 <= value < 1)
+SWITCH: Rule = ("true or false", lambda value: isinstance(value, bool))
+PRINTED: Rule = (
+    "a number, or mean and deviation such as [87.1, 0.36]",
+    lambda value: is_number(value) or (isinstance(value, list) and len(value) == 2 and all(map(is_number, value))),
+)
+SETTING: Rule = ("text, true, false or a finite number, or a list or table of them", is_plain)
 
-__all__ = ["Experiment", "parse_where", "read_experiment"]
-
-LINEAR = ("ridge", "logistic")  # scikit-learn's; besides them every class of unflip.linear by its name
+# A rule for each key of each table.
+FILE: dict[str, Rule] = {
+    **{"name": NAME, "title": TEXT, "noises": NAMES},
+    **{"datasets": FULL_TABLE, "methods": FULL_TABLE, "protocols": FULL_TABLE},
+    **{"note": TEXT, "transitions": TABLE, "paper": TABLE, "figures": TABLES},
+}
+DATASET = {"title": TEXT, "network": TABLE, "transition": TEXT, "subset": whole(1), "noise_rate": SHARE}
+TRAINING = {"epochs": whole(1), "decay_from": whole(0), "batch_size": whole(1), "lr": POSITIVE}
+PROTOCOL = {
+    **{"seeds": SEEDS, **TRAINING, "datasets": NAMES},
+    **{"network": TABLE, "transition": TEXT, "subset": whole(1), "note": TEXT},
+}
+METHOD = {"title": TEXT, "kind": TEXT, "note": TEXT, "transition": TEXT, "when": TABLES, "dropout": SHARE, "ema": SHARE}
+CASE = {"dataset": NAMES, "noise": NAMES, "protocol": NAMES, "dropout": SHARE, "ema": SHARE}
+TRANSITION = {"kind": TEXT, "network": TABLE}
+FIGURE = {"name": TEXT, "title": TEXT, "dataset": TEXT, "noises": NAMES}
+NETWORK = {
+    **{"kind": TEXT, "hidden": whole(1), "dropout": SHARE, "slope": NUMBER},
+    **{"width": POSITIVE, "batch_norm": SWITCH},
+}
 
 
 def read_experiment(path: str | Path) -> Experiment:
-    """Read and check an experiment file; an error names the place in it."""
+    """Read and check an experiment file. Errors name the place in the file."""
     path = Path(path)
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ValueError(f"there is no experiment file {path}") from error
+        raise ValueError(f"the experiment file {path} does not exist") from error
     except OSError as error:
         raise ValueError(f"the experiment file {path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -48,17 +106,44 @@ def read_experiment(path: str | Path) -> Experiment:
         raise ValueError(f"{path}: {error}") from error
 
 
+def check_table(
+    table: Any, place: str, rules: Mapping[str, Rule], needed: Sequence[str] = (), *, settings: bool = False
+) -> None:
+    """Refuse a table that lacks a key, has an unknown one, or a value that breaks its rule.
+
+    With ``settings``, any further key is allowed as a setting of what the table describes.
+    """
+    if not isinstance(table, dict):
+        raise ValueError(f"{place} must be a table; got {table!r}")
+    for key in needed:
+        if key not in table:
+            raise ValueError(f"{place} is missing the key {key!r}")
+    for key, value in table.items():
+        if not settings:
+            one_of(key, rules, "key", f"{place}: ")
+        what, fits = rules.get(key, SETTING)
+        if not fits(value):
+            raise ValueError(f"{place}: {key} must be {what}; got {value!r}")
+
+
+def check_network(network: Any, place: str) -> None:
+    """Refuse an unknown network, or an option that it does not have."""
+    check_table(network, place, {"kind": TEXT}, ["kind"], settings=True)
+    _, *options = NETWORKS[one_of(network["kind"], NETWORKS, "network", f"{place} kind: ")]
+    check_table(network, place, {key: NETWORK[key] for key in ("kind", *options)})
+
+
 def _experiment(table: Table) -> Experiment:
-    check_table(table, "the file", rules.FILE, ("name", "title", "noises", "datasets", "methods", "protocols"))
+    check_table(table, "the file", FILE, ("name", "title", "noises", "datasets", "methods", "protocols"))
     noises = tuple(table["noises"])
     for label in noises:
         if label != noise_label(noise_of(label)):  # tables find a noise by its label
-            raise ValueError(f"noises: write {noise_label(noise_of(label))!r} for {label!r}")
+            raise ValueError(f"noises: write {noise_label(noise_of(label))!r} instead of {label!r}")
     transitions = {"true": {"kind": "true"}, **table.get("transitions", {})}
     for name, chosen in transitions.items():
         place = f"[transitions.{name}]"
-        check_table(chosen, place, rules.TRANSITION, ["kind"], settings=True)
-        one_of(chosen["kind"], [*registry.names("transition"), "true"], f"{place} kind")
+        check_table(chosen, place, TRANSITION, ["kind"], settings=True)
+        one_of(chosen["kind"], [*registry.names("transition"), "true"], "estimator of T", f"{place} kind: ")
         if "network" in chosen:
             check_network(chosen["network"], f"{place} network")
     datasets = {name: _dataset(name, entry, transitions) for name, entry in table["datasets"].items()}
@@ -82,31 +167,29 @@ def _experiment(table: Table) -> Experiment:
 
 
 def _dataset(name: str, entry: Table, transitions: Table) -> DatasetEntry:
-    from unflip.datasets import catalogue
-
     place = f"[datasets.{name}]"
     if not name.endswith(".npz"):
-        one_of(name, [known.name for known in catalogue()] + ["or the path of any .npz file"], place)
-    check_table(entry, place, rules.DATASET, ["title"])
+        one_of(name, [*(known.name for known in catalogue()), "the path of an .npz file"], "data set", f"{place}: ")
+    check_table(entry, place, DATASET, ["title"])
     if "network" in entry:
         check_network(entry["network"], f"{place} network")
     if "transition" in entry:
-        one_of(entry["transition"], transitions, f"{place} transition")
+        one_of(entry["transition"], transitions, "estimator of T", f"{place} transition: ")
     return DatasetEntry(**entry)
 
 
 def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], transitions: Table) -> Protocol:
     place = f"[protocols.{name}]"
-    check_table(entry, place, rules.PROTOCOL, ["seeds"])
+    check_table(entry, place, PROTOCOL, ["seeds"])
     if "transition" in entry:
-        one_of(entry["transition"], transitions, f"{place} transition")
-    chosen = tuple(one_of(dataset, datasets, f"{place} datasets") for dataset in entry.get("datasets", datasets))
+        one_of(entry["transition"], transitions, "estimator of T", f"{place} transition: ")
+    chosen = tuple(one_of(d, datasets, "data set", f"{place} datasets: ") for d in entry.get("datasets", datasets))
     for dataset in chosen:
         if "subset" in entry and datasets[dataset].subset is not None:
-            raise ValueError(f"{place} and [datasets.{dataset}] both set subset; leave it to one of them")
+            raise ValueError(f"{place} and [datasets.{dataset}] both set subset; remove it from one of them")
     return Protocol(
         seeds=tuple(entry["seeds"]),
-        training={key: entry[key] for key in rules.TRAINING if key in entry},
+        training={key: entry[key] for key in TRAINING if key in entry},
         datasets=chosen,
         network=entry.get("network", {}),
         subset=entry.get("subset"),
@@ -117,18 +200,17 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], tra
 
 def _method(name: str, entry: Table, names: Mapping[str, Sequence[str]], transitions: Table) -> MethodEntry:
     place = f"[methods.{name}]"
-    check_table(entry, place, rules.METHOD, ["title", "kind"], settings=True)
-    classes = [line.cls for line in registry.ENTRIES if line.family == "linear"]
-    kinds = [*registry.names("deep"), *LINEAR, *classes]
-    one_of(entry["kind"], kinds, f"{place} kind")
+    check_table(entry, place, METHOD, ["title", "kind"], settings=True)
+    one_of(entry["kind"], method_kinds(), "method", f"{place} kind: ")
     transition = entry.get("transition")
     if transition is not None:
-        one_of(transition, ["estimated", *transitions], f"{place} transition")
+        one_of(transition, ["estimated", *transitions], "estimator of T", f"{place} transition: ")
+    place = f"[[methods.{name}.when]]"
     for case in entry.get("when", []):
-        check_table(case, f"[[methods.{name}.when]]", rules.CASE, settings=True)
+        check_table(case, place, CASE, settings=True)
         for key in CONDITIONS:
             for value in case.get(key, []):
-                one_of(value, names[key], f"[[methods.{name}.when]] {key}")
+                one_of(value, names[key], key, f"{place}: ")
     settings = {key: entry[key] for key in entry if key not in ("title", "note", "transition", "when")}
     return MethodEntry(entry["title"], settings, entry.get("note", ""), transition, tuple(entry.get("when", [])))
 
@@ -137,39 +219,35 @@ def _printed(
     table: Table, names: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[tuple[str, str, str], tuple[float, float | None]]]:
     for dataset, by_noise in table.items():
-        one_of(dataset, names["dataset"], "[paper]")
-        check_table(by_noise, f"[paper.{dataset}]", dict.fromkeys(names["noise"], rules.TABLE))
+        one_of(dataset, names["dataset"], "data set", "[paper]: ")
+        check_table(by_noise, f"[paper.{dataset}]", dict.fromkeys(names["noise"], TABLE))
         for noise, numbers in by_noise.items():
-            check_table(numbers, f"[paper.{dataset}] {noise!r}", dict.fromkeys(names["method"], rules.PRINTED))
+            check_table(numbers, f"[paper.{dataset}] {noise!r}", dict.fromkeys(names["method"], PRINTED))
             for method, number in numbers.items():
                 mean, deviation = number if isinstance(number, list) else (number, None)
                 yield (dataset, noise, method), (mean, deviation)
 
 
 def _figure(entry: Table, names: Mapping[str, Sequence[str]]) -> Figure:
-    check_table(entry, "[[figures]]", rules.FIGURE, ("name", "title", "dataset"))
-    one_of(entry["dataset"], names["dataset"], "[[figures]] dataset")
-    noises = tuple(one_of(n, names["noise"], "[[figures]] noises") for n in entry.get("noises", names["noise"]))
+    check_table(entry, "[[figures]]", FIGURE, ("name", "title", "dataset"))
+    one_of(entry["dataset"], names["dataset"], "data set", "[[figures]]: ")
+    noises = tuple(one_of(n, names["noise"], "noise", "[[figures]]: ") for n in entry.get("noises", names["noise"]))
     return Figure(entry["name"], entry["title"], entry["dataset"], noises)
 
 
 def _check_whole(experiment: Experiment) -> None:
-    """What one table of the file needs of another."""
-    from unflip.datasets import catalogue
-
+    """Check what one table of the file needs from another."""
     sizes = {entry.name: entry.n_train for entry in catalogue()}
     for plan_name, plan in experiment.protocols.items():
         place = f"[protocols.{plan_name}]"
         for dataset in plan.datasets:
-            rows, network = experiment.rows_of(dataset, plan_name), experiment.datasets[dataset].network
+            rows, network = experiment.subset_rows(dataset, plan_name), experiment.datasets[dataset].network
             if rows is not None and rows > sizes.get(dataset, rows):
-                raise ValueError(
-                    f"{place}: {dataset} has {sizes[dataset]} training rows; a subset of {rows} is too large"
-                )
+                raise ValueError(f"{place}: a subset of {rows} is too large; {dataset} has {sizes[dataset]} rows")
             if network is not None and plan.network:
                 check_network(network | plan.network, f"{place} network of {dataset}")
         for name, method in experiment.methods.items():
-            missing = [key for key in rules.TRAINING if key not in plan.training]
+            missing = [key for key in TRAINING if key not in plan.training]
             if method.deep and missing:
                 raise ValueError(f"{place} needs {', '.join(missing)} for the deep method {name}")
     for name, method in experiment.methods.items():
@@ -177,7 +255,7 @@ def _check_whole(experiment: Experiment) -> None:
             if method.deep and data.network is None:
                 raise ValueError(f"[datasets.{dataset}] needs a network for the deep method {name}")
             if method.transition == "estimated" and data.transition is None:
-                raise ValueError(f"[datasets.{dataset}] needs a transition, an estimator of T, for the method {name}")
+                raise ValueError(f"[datasets.{dataset}] needs a transition (an estimator of T) for the method {name}")
             told = method.settings.get("forget_rate") == "noise rate" and "human" in experiment.noises
             if told and data.noise_rate is None:
                 raise ValueError(f"[datasets.{dataset}] needs noise_rate for the forget_rate of the method {name}")

@@ -1,28 +1,22 @@
-"""The store: one JSON file a cell and one a T, written whole or not at all; two stores merge by copying their files."""
+"""The store: one JSON file per cell and per T, each written whole or not at all. Copying files merges two stores."""
 
 import json
-import os
 import re
-import socket
-import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from filelock import FileLock, Timeout
 
 from unflip._output import write_whole
-from unflip.bench.cells import Cell, Estimate
-from unflip.bench.settings import is_stale
+from unflip.bench.cells import Cell, Estimate, Task
+from unflip.bench.record import FORMAT, Record, is_stale
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
-FORMAT = 1
-Record = dict[str, Any]
-Task = Cell | Estimate
+STATES = ("done", "stale", "failed", "missing")
 
 
 class Store:
@@ -30,35 +24,35 @@ class Store:
 
     ::
 
-        records/<hash>.json         one a cell
-        transitions/<hash>.json     one a T
-        checkpoints/, locks/        of what is running
+        records/<hash>.json         one per cell
+        transitions/<hash>.json     one per T
+        checkpoints/, locks/        of running tasks
 
     Parameters
     ----------
     folder : path
-        Made when the first record is written.
+        Created when the first record is written.
     refresh_stale : bool, default=False
-        Results that were made with other defaults of the code (:func:`unflip.bench.settings.is_stale`) do not count as
-        done, and give way to new results.
+        If True, results that were produced with other defaults of the code (:func:`unflip.bench.record.is_stale`) do
+        not count as done, and new results replace them.
 
     Attributes
     ----------
     damaged : list of Path
-        Files that were found not to be records. They count as missing, and are replaced when their cell is run.
+        Files that are not valid records. They count as missing, and are replaced when their cell is run.
     """
 
     def __init__(self, folder: str | Path, refresh_stale: bool = False) -> None:
         self.folder = Path(folder)
         self.refresh_stale = refresh_stale
         self.damaged: list[Path] = []
-        self._locks: dict[str, IO[str]] = {}
+        self._locks: dict[str, FileLock] = {}
 
     def path(self, task: Task) -> Path:
         return self.folder / ("records" if isinstance(task, Cell) else "transitions") / f"{task.hash}.json"
 
     def checkpoint(self, task: Task, fingerprint: str) -> Path | None:
-        """Where a cell keeps its state. The fingerprint: another version of the program must not go on from it."""
+        """Return the file for the state of a cell. Another version of the program has another fingerprint."""
         return self.folder / "checkpoints" / f"{task.hash}-{fingerprint}.pt" if isinstance(task, Cell) else None
 
     def get(self, task: Task) -> Record | None:
@@ -66,11 +60,10 @@ class Store:
         path = self.path(task)
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            ours = record["format"] == FORMAT and record["hash"] == task.hash
-            if ours and (
-                record["status"] == "failed" or (record["status"] == "done" and _is_whole(task, record["result"]))
-            ):
-                return dict(record)
+            if record["format"] == FORMAT and record["hash"] == task.hash:
+                status = record["status"]
+                if status == "failed" or (status == "done" and _is_whole(task, record["result"])):
+                    return dict(record)
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
@@ -80,19 +73,19 @@ class Store:
         return None
 
     def done(self, task: Task) -> Record | None:
-        """Return the record of a task that is done: not a failed one, nor a stale one that is to be refreshed."""
+        """Return the record of a task that is done: neither failed, nor stale if stale ones are to be refreshed."""
         record = self._result(task)
         return None if record is None or (self.refresh_stale and is_stale(task, record)) else record
 
     def is_stale(self, task: Task) -> bool:
-        """Say whether there is a result of a task that the code would now make with other settings."""
+        """Say whether a task has a result for which the code would now use other settings."""
         record = self._result(task)
         return record is not None and is_stale(task, record)
 
     def put(self, task: Task, record: Record) -> None:
-        """Write a record: it is there whole or not at all, whatever happens.
+        """Write a record whole, or not at all.
 
-        A result is never replaced, but by a new result if it is stale and ``refresh_stale`` is set.
+        A result is never replaced, except by a new result if it is stale and ``refresh_stale`` is set.
         """
         if self.done(task) is not None or (record["status"] == "failed" and self._result(task) is not None):
             return
@@ -100,7 +93,7 @@ class Store:
         write_whole(path, _readable_json(record))
         if path in self.damaged:
             self.damaged.remove(path)
-        if record["status"] == "done":  # one that was killed can go on from it
+        if record["status"] == "done":  # a task that was killed can continue from its checkpoint
             for checkpoint in (self.folder / "checkpoints").glob(f"*{task.hash}-*"):
                 checkpoint.unlink(missing_ok=True)
 
@@ -109,61 +102,88 @@ class Store:
         for cell in cells:
             record = self.done(cell)
             if record is not None:
-                yield record | {"cell": cell.as_dict()}
+                yield record | {"cell": asdict(cell)}
 
     def lock(self, task: Task) -> bool:
-        """Take a task for this process; False if another has it. A lock ends with its process, however that ends."""
+        """Reserve a task for this process; False if another process has it.
+
+        A lock ends with its process, even if that is killed. The empty files in ``locks/`` stay: removing one could
+        give two processes the same lock.
+        """
         path = self.folder / "locks" / task.hash
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+", encoding="utf-8")
+        lock = FileLock(path)
         try:
-            if sys.platform == "win32":
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            else:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
+            lock.acquire(blocking=False)
+        except Timeout:
             return False
-        if not _is_at(file, path):  # its last owner removed it between our open and our lock
-            file.close()
-            return False
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")  # for a person who wonders
-        file.flush()
-        self._locks[task.hash] = file
+        self._locks[task.hash] = lock
         return True
 
     def unlock(self, task: Task) -> None:
-        file = self._locks.pop(task.hash)
-        if sys.platform != "win32":  # there an open file cannot be removed
-            Path(file.name).unlink(missing_ok=True)
-        file.close()
+        self._locks.pop(task.hash).release()
 
     @contextmanager
     def locks_released(self) -> Iterator[None]:
-        """Release at the end what is still locked."""
+        """Release all remaining locks at the end."""
         try:
             yield
         finally:
-            for file in self._locks.values():
-                Path(file.name).unlink(missing_ok=True)
-                file.close()
-            self._locks.clear()
+            while self._locks:
+                self._locks.popitem()[1].release()
 
     def _result(self, task: Task) -> Record | None:
         record = self.get(task)
         return record if record is not None and record["status"] == "done" else None
 
 
-def _is_at(file: IO[str], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
+@dataclass(frozen=True)
+class State:
+    """A cell, one of ``STATES``, and its error if it failed.
+
+    A stale cell is done, but with other settings than the code would use now, because its defaults have changed.
+    """
+
+    cell: Cell
+    name: str
+    error: str | None = None
+
+
+def states(cells: Iterable[Cell], store: Store) -> list[State]:
+    """Return the state of each cell."""
+
+    def state(cell: Cell) -> State:
+        record = store.get(cell)
+        if record is None:
+            return State(cell, "missing")
+        if record["status"] == "failed":
+            return State(cell, "failed", record["error"])
+        return State(cell, "stale" if is_stale(cell, record) else "done")
+
+    return [state(cell) for cell in cells]
+
+
+def states_as_json(found: Mapping[str, Sequence[State]]) -> dict[str, Any]:
+    """Return the states by protocol as plain values: counts per protocol, data set, noise and method; and failures."""
+    keys = ("protocol", "dataset", "noise", "method")
+    counts: dict[tuple[str, ...], Counter[str]] = {}
+    failed: list[dict[str, Any]] = []
+    for protocol, some in found.items():
+        for state in some:
+            cell = state.cell
+            where = (protocol, cell.dataset, cell.noise_label, cell.method)
+            counts.setdefault(where, Counter())[state.name] += 1
+            if state.name == "failed":
+                more = {"seed": cell.seed, "hash": cell.hash, "error": state.error}
+                failed.append(dict(zip(keys, where, strict=True)) | more)
+    rows = [
+        dict(zip(keys, where, strict=True)) | {name: count[name] for name in STATES} for where, count in counts.items()
+    ]
+    return {"counts": rows, "failed": failed}
 
 
 def _is_whole(task: Task, result: Any) -> bool:
-    """Whether it has what every result has; a number that is none would spoil a table without a word."""
+    """Say whether a result has all of its parts; NaN would spoil a table without a word."""
     if not isfinite(result["seconds"]):
         return False
     if isinstance(task, Estimate):
@@ -172,6 +192,6 @@ def _is_whole(task: Task, result: Any) -> bool:
 
 
 def _readable_json(record: Record) -> str:
-    """JSON with each list of numbers on one line. A string has no line breaks of its own, so that none is touched."""
+    """Return JSON with each list of numbers on one line. JSON strings have no line breaks, so none is touched."""
     text = json.dumps(record, indent=1, allow_nan=False)
     return re.sub(r"\[\s*\n[-+.\deE,\s]*\]", lambda numbers: f"[{' '.join(numbers[0][1:-1].split())}]", text) + "\n"

@@ -1,4 +1,4 @@
-"""Official files from the network: resumed where they were cut off, checked before they get their name."""
+"""Downloading official files: interrupted downloads are resumed, and files are checked before they get their name."""
 
 import logging
 import os
@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
+from unflip.datasets.catalogue import find_entry
 from unflip.datasets.entry import Download, Entry, PathLike, check_readable, data_directory
-from unflip.datasets.load import find_entry
 
-# The file's name, the bytes that are there, and how many there will be (None: the server does not say).
+# The file's name, the bytes received, and the bytes in all (None if the server does not say).
 Progress = Callable[[str, int, int | None], None]
 
 TIMEOUT = 30  # seconds without a byte
@@ -25,22 +25,22 @@ CHUNK = 1 << 16
 def fetch(
     name: str, data_dir: PathLike | None = None, progress: Progress | None = None, force: bool = False
 ) -> list[Path]:
-    """Download the official files of a dataset that are not on disk, and return the paths of the new ones.
+    """Download the official files of a data set that are not on disk, and return the paths of the new ones.
 
-    A file gets its name once its checksum is right. A download that breaks off leaves a ``.part`` file, which the next
-    one continues. A file that is there already is left alone, though it be damaged; then the error says so.
+    A file gets its name once its checksum is correct. An interrupted download leaves a ``.part`` file, which the next
+    one continues. A file that is already there is left alone, even if it is damaged; then the error says so.
 
     Parameters
     ----------
     name : str
         A name of :func:`unflip.datasets.catalogue`.
     data_dir : path-like, default=None
-        Where the files go; None takes ``UNFLIP_DATA``, or a folder in the user's cache.
+        Folder of the files. If None, ``UNFLIP_DATA`` or a folder in the user's cache is used.
     progress : callable, default=None
-        Called as ``progress(file, bytes_there, bytes_in_all)`` while a file comes in; ``bytes_in_all`` may be None.
+        Called as ``progress(file, bytes_received, bytes_in_all)`` during a download; ``bytes_in_all`` may be None.
     force : bool, default=False
-        Whether to download again what is there without the official checksum, and any archive. The old file is
-        replaced when the new one is whole.
+        If True, download again any file without the official checksum, and any archive. The old file is replaced once
+        the new one is complete.
     """
     entry = find_entry(name)
     if not entry.downloads:
@@ -57,15 +57,15 @@ def fetch(
         _retrieve(download, path, progress)
         written += _unpack(path) if download.is_archive else [path]
     if not entry.on_disk(data_dir):
-        raise ValueError(f"{entry.title} came without some of its files; {entry.source} may tell why")
+        raise ValueError(f"{entry.title} was downloaded, but some of its files are missing; see {entry.source}")
     _check_old_files(entry, folder, written)
     return written
 
 
 def unofficial_files(name: str, data_dir: PathLike | None = None) -> list[Path]:
-    """Return the files of a dataset that are on disk with another checksum than the official one.
+    """Return the files of a data set that are on disk without the official checksum.
 
-    They may be damaged, or good: compressed anew, or a subset.
+    They may be damaged, or fine: compressed again, or a subset.
     """
     folder = data_directory(data_dir)
     found = {folder / item.path: item for item in find_entry(name).downloads if (folder / item.path).exists()}
@@ -81,26 +81,26 @@ def _is_official(path: Path, download: Download) -> bool:
 
 
 def _check_old_files(entry: Entry, folder: Path, written: list[Path]) -> None:
-    """Refuse what was there before if it cannot be read, or if it hides what was written."""
+    """Refuse older files that cannot be read, or that hide those that were written."""
     for need, path in zip(entry.needs, entry.find(folder), strict=True):
         new = [folder / place for place in need.places if folder / place in written]
         if new and path not in new:
-            raise ValueError(f"{new[0]} was downloaded, but {path} is found before it; remove that one")
+            raise ValueError(f"{new[0]} was downloaded, but {path} takes precedence; remove that one")
     strange = unofficial_files(entry.name, folder)
     try:
-        # without a checksum that is wrong there is no reason to read it all
+        # only a wrong checksum is a reason to read it all
         _ = entry.load(folder) if strange else entry.rows(folder)
     except (ValueError, OSError) as error:
         names = ", ".join(path.name for path in strange)
-        reason = f"; not the official checksum: {names}" if strange else ""
+        reason = f" (no official checksum: {names})" if strange else ""
         raise ValueError(
             f"{entry.title} is on disk but cannot be read{reason}: {error}. "
-            f"`unflip data fetch {entry.name} --force` downloads it again and replaces what is there"
+            f"Run `unflip data fetch {entry.name} --force` to download it again"
         ) from error
 
 
 class _Resume:
-    """A downloader for pooch: continues ``path.part`` where the server lets it, and starts afresh where not."""
+    """A downloader for pooch that continues ``path.part`` if the server allows it, and starts over if not."""
 
     def __init__(self, path: Path, progress: Progress | None) -> None:
         self.path = path
@@ -112,23 +112,23 @@ class _Resume:
         try:
             try:
                 self._download(url)
-            except _StartAfresh:
+            except _StartOver:
                 self.part.unlink()
                 self._download(url)
-        except OSError as error:  # those of requests are OSErrors too
+        except OSError as error:  # including those of requests
             kept = self.part.stat().st_size if self.part.exists() else 0
             if not kept:
                 self.part.unlink(missing_ok=True)
             cut = self.total is not None and self.done < self.total
             reason = f"the connection ended after {self.done:,} of {self.total:,} bytes" if cut else error
-            there = f"{kept:,} bytes are kept in {self.part}, the next attempt continues them" if kept else "try again"
+            there = f"{kept:,} bytes are kept in {self.part}; try again to continue" if kept else "try again"
             raise ConnectionError(f"{url} could not be downloaded ({reason}); {there}") from error
         os.replace(self.part, output_file)
 
     def _download(self, url: str) -> None:
         self.done = self.part.stat().st_size if self.part.exists() else 0
         self.total: int | None = None
-        # Without identity a server may send a .gz as a compressed something, which requests would decompress.
+        # Without identity, a server may declare a .gz file as compressed content, which requests would decompress.
         headers = {"Accept-Encoding": "identity"}
         if self.done:
             headers["Range"] = f"bytes={self.done}-"
@@ -143,10 +143,10 @@ class _Resume:
                 if self.response is not None:
                     self.response.close()  # pooch leaves the connection of a broken download open
         if self.total is not None and self.done != self.total:
-            raise OSError(f"{self.done:,} bytes came, {self.total:,} were announced")
+            raise OSError(f"received {self.done:,} of {self.total:,} bytes")
 
     def _begin(self, response: Any, **_: Any) -> None:
-        """See what the server is about to send, before the first byte of it; requests calls this."""
+        """Look at what the server is about to send, before its first byte; requests calls this."""
         self.response = response
         self.resumed = response.status_code == 206
         if response.status_code == 200:  # the whole file, even if the rest of it was asked for
@@ -157,13 +157,15 @@ class _Resume:
         elif response.status_code == 206:
             span, _slash, total = response.headers.get("Content-Range", "").partition("/")
             if not span.startswith(f"bytes {self.done}-"):
-                raise _StartAfresh("the server sent another range than was asked for")
+                raise _StartOver("the server sent another range than requested")
             self.total = int(total) if total.isdigit() else None
-        elif response.status_code == 416:  # the part is as long as the file, or longer: not a part of this file
-            raise _StartAfresh("the server has no such range")
-        response.raw.headers.pop("Content-Encoding", None)  # some servers call a .gz so; its bytes are what is wanted
+        elif response.status_code == 416:  # the part is as long as the file or longer, so not a part of it
+            raise _StartOver("the server does not have this range")
+        response.raw.headers.pop(
+            "Content-Encoding", None
+        )  # some servers declare a .gz file this way; we want its bytes
 
-    # What pooch needs of a file.
+    # pooch uses these two methods of a file.
     def write(self, chunk: bytes) -> None:
         self.file.write(chunk)
         self.done += len(chunk)
@@ -174,7 +176,7 @@ class _Resume:
         self.file.flush()
 
 
-class _StartAfresh(OSError):
+class _StartOver(OSError):
     """The server cannot continue what is there."""
 
 
@@ -185,23 +187,23 @@ def _retrieve(download: Download, path: Path, progress: Progress | None) -> None
         with _silent_pooch() as pooch:
             pooch.retrieve(download.url, download.checksum, fname=path.name, path=path.parent, downloader=downloader)
     except ValueError as error:
-        if downloader.resumed:  # the part may have been of an older file: once more, from the start
+        if downloader.resumed:  # the part may have been of an older file: start over
             return _retrieve(download, path, progress)
-        old = f"; {path} is as it was" if path.exists() else ""
+        old = f"; {path} is unchanged" if path.exists() else ""
         raise ValueError(
-            f"{download.url} is not the official file, its checksum is wrong, and nothing of it was kept ({error}){old}"
+            f"{download.url} is not the official file: its checksum is wrong, and it was not kept ({error}){old}"
         ) from error
 
 
 def _unpack(archive: Path) -> list[Path]:
-    """Unpack beside the archive, whole files only, and remove the archive; return the new files."""
+    """Unpack complete files next to the archive, remove the archive, and return the new files."""
     with tempfile.TemporaryDirectory(prefix=".unpack.", dir=archive.parent) as scratch:
         try:
             with tarfile.open(archive) as tar:
                 for member in tar.getmembers():
                     if fault := _fault(member):
-                        raise ValueError(f"{archive.name} holds {member.name!r}, {fault}; nothing was unpacked")
-                # Python before 3.11.4 has no filter; what it would refuse has been refused above
+                        raise ValueError(f"{archive.name} contains {member.name!r}, {fault}; nothing was unpacked")
+                # Python before 3.11.4 has no filter; what it would refuse has been refused above.
                 tar.extraction_filter = getattr(tarfile, "data_filter", None)
                 tar.extractall(scratch)
         except (ValueError, tarfile.TarError, EOFError, zlib.error) as error:
@@ -231,7 +233,7 @@ def _silent_pooch() -> Iterator[ModuleType]:
     pooch = _pooch()
     logger = pooch.get_logger()
     level = logger.level
-    logger.setLevel(logging.WARNING)  # it would announce each download; progress does
+    logger.setLevel(logging.WARNING)  # it would announce each download, as progress does
     try:
         yield pooch
     finally:
@@ -242,5 +244,5 @@ def _pooch() -> ModuleType:
     try:
         import pooch
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("downloads need pooch: pip install unflip[data]") from error
+        raise ModuleNotFoundError("downloads need pooch; install it with: pip install unflip[data]") from error
     return pooch

@@ -1,23 +1,66 @@
-"""What is known of a dataset before it is read: its files, where they are looked for, how to get them."""
+"""A data set before and after it is read: its files, where they are looked for, how to get them, and its arrays."""
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-
-from unflip.datasets.dataset import Arrays, Dataset
+from numpy.typing import NDArray
+from platformdirs import user_cache_path
 
 PathLike = str | os.PathLike[str]
+Float32Array = NDArray[np.float32]
+Codes = NDArray[np.int64]
+
+
+class Arrays(NamedTuple):
+    """The arrays that a reader found; the fields are those of :class:`Dataset`."""
+
+    x_train: Float32Array
+    y_train: Codes | None
+    x_test: Float32Array
+    y_test: Codes
+    y_noisy: Codes | None = None
+
+
+@dataclass(frozen=True, eq=False)  # comparing arrays with == gives no single truth value
+class Dataset:
+    """A data set in memory.
+
+    Attributes
+    ----------
+    name : str
+    x_train, x_test : float32 arrays
+        Images of shape (n, channels, height, width) in [0, 1], or features of shape (n, d).
+    y_train : int64 array of shape (n_train,), or None
+        Codes of the clean labels; None if they are unknown (Animal-10N).
+    y_test : int64 array of shape (n_test,)
+        Codes of the clean labels.
+    y_noisy : int64 array of shape (n_train,), or None
+        Codes of the labels that people gave to the training samples; None if there are none.
+    class_names : tuple of str
+        ``class_names[code]``.
+    note : str
+        How the number of rows differs from the official release; empty if it does not.
+    """
+
+    name: str
+    x_train: Float32Array
+    y_train: Codes | None
+    x_test: Float32Array
+    y_test: Codes
+    y_noisy: Codes | None
+    class_names: tuple[str, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Download:
     """One official file: its address, its checksum as "md5:...", and its path in the data directory.
 
-    A ``.tar.gz`` is unpacked in the folder of its path.
+    A ``.tar.gz`` file is unpacked in the folder of its path.
     """
 
     url: str
@@ -31,51 +74,40 @@ class Download:
 
 @dataclass(frozen=True)
 class Need:
-    """One file or folder that is read.
+    """One file or folder that is read."""
 
-    Attributes
-    ----------
-    places : tuple of str
-        Where in the data directory it may be; the first that exists is taken.
-    how : str
-        How to get it.
-    pickles : tuple of str
-        Where another official form of it may be that cannot be read without running what is inside.
-    is_folder : bool
-    """
-
-    places: tuple[str, ...]
-    how: str
-    pickles: tuple[str, ...] = ()
+    places: tuple[str, ...]  # where it may be in the data directory; the first that exists is used
+    how: str  # how to get it
+    pickles: tuple[str, ...] = ()  # places of another official form, which cannot be read without running its content
     is_folder: bool = False
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One dataset of the catalogue.
+    """One data set of the catalogue.
 
     Attributes
     ----------
     name, title : str
-        As it is called in the API, and as the literature calls it.
+        Its name in the API, and its name in the literature.
     read : callable
         Takes the path of each of ``needs`` and returns the arrays.
     needs : tuple of Need
         Each file or folder that is read.
     n_train, n_test : int
-        Samples of the official release.
+        Number of samples in the official release.
     shape : tuple of int
-        Of one sample.
+        Shape of one sample.
     class_names : tuple of str
     licence, source : str
-        As the authors state it, and their page.
+        The license as its authors state it, and their page.
     downloads : tuple of Download
-        The official files; empty where there is no direct download.
+        The official files; empty if there is no direct download.
     count : callable, or None
         Takes what ``read`` takes and returns the numbers of rows for training and for testing, from the sizes and
-        headers of the files; None where nothing is on disk.
+        headers of the files; None for a data set without files.
     class_counts : tuple of two tuples of int, or empty
-        How many clean labels of each class the official release has for training and for testing.
+        Number of clean labels of each class in the official release, for training and for testing.
     """
 
     name: str
@@ -93,22 +125,20 @@ class Entry:
     class_counts: tuple[tuple[int, ...], ...] = ()
 
     def on_disk(self, data_dir: PathLike | None = None) -> bool:
-        """Say whether every file is there; what is in them is checked when they are read."""
+        """Say whether every file is there; their content is checked when they are read."""
         return not self.missing(data_dir)
 
     def find(self, data_dir: PathLike | None = None) -> list[Path | None]:
-        """Return where each of ``needs`` is, None for what is missing."""
+        """Return the path of each of ``needs``, None for what is missing."""
         folder = data_directory(data_dir)
-        return [
-            next((folder / place for place in need.places if (folder / place).exists()), None) for need in self.needs
-        ]
+        return [next((p for place in need.places if (p := folder / place).exists()), None) for need in self.needs]
 
     def missing(self, data_dir: PathLike | None = None) -> list[Need]:
         """Return those of ``needs`` that are not there."""
         return [need for need, path in zip(self.needs, self.find(data_dir), strict=True) if path is None]
 
     def missing_downloads(self, data_dir: PathLike | None = None) -> list[Download]:
-        """Return the downloads that would bring something that is not there."""
+        """Return the downloads that would bring something that is missing."""
         missing = self.missing(data_dir)
         places = {place for need in missing for place in need.places}
         return [download for download in self.downloads if download.path in places or (missing and download.is_archive)]
@@ -118,23 +148,20 @@ class Entry:
         return ". ".join(dict.fromkeys(need.how for need in self.missing(data_dir)))
 
     def rows(self, data_dir: PathLike | None = None) -> tuple[int, int]:
-        """Return how many rows are on disk for training and for testing, without reading them."""
+        """Return the number of rows on disk for training and for testing, without reading them."""
         paths = self._paths(data_dir)
         return self.count(*paths) if self.count else (self.n_train, self.n_test)
 
     def size_note(self, n_train: int, n_test: int) -> str:
-        """Say in what these numbers of rows differ from the official ones; empty if in nothing."""
+        """Say how these numbers of rows differ from the official ones; empty if they do not."""
         sizes = (("training", n_train, self.n_train), ("test", n_test, self.n_test))
         other = [(part, n, official) for part, n, official in sizes if n != official]
-        if all(n <= official for _, n, official in other):
-            text = ", ".join(f"{n:,} of {official:,} {part} rows" for part, n, official in other)
-            return f"subset: {text}" if other else ""
-        return "not the official size: " + ", ".join(
-            f"{n:,} {part} rows, not {official:,}" for part, n, official in other
-        )
+        if any(n > official for _, n, official in other):
+            return "not the official size: " + ", ".join(f"{n:,} {part} rows, not {o:,}" for part, n, o in other)
+        return "subset: " * bool(other) + ", ".join(f"{n:,} of {o:,} {part} rows" for part, n, o in other)
 
     def load(self, data_dir: PathLike | None = None) -> Dataset:
-        """Read the dataset, or say where it was looked for and how to get it."""
+        """Read the data set, or say where it was looked for and how to get it."""
         paths = self._paths(data_dir)
         arrays = self.read(*paths)
         self._check_class_counts(arrays, paths)
@@ -150,16 +177,16 @@ class Entry:
         return paths
 
     def _check_class_counts(self, arrays: Arrays, paths: list[Path]) -> None:
-        """Refuse another set, or other labels, in files that have exactly the official size."""
+        """Refuse another data set, or other labels, in files of exactly the official size."""
         for y, official in zip((arrays.y_train, arrays.y_test), self.class_counts, strict=False):
             if y is None or len(y) != sum(official):
-                continue  # a subset, which is legitimate; the note tells
+                continue  # a subset, which is legitimate; the note says so
             counts = np.bincount(y, minlength=len(official))
             if (counts != official).any():
                 k = int(np.argmax(counts != official))
                 raise ValueError(
-                    f"{', '.join(str(path) for path in paths)}: {counts[k]:,} of {len(y):,} labels are {k}, in "
-                    f"{self.title} {official[k]:,} are; these are files of another set, or their labels were changed"
+                    f"{', '.join(map(str, paths))}: {counts[k]:,} of {len(y):,} labels are {k}, but {self.title} has "
+                    f"{official[k]:,}; these are files of another data set, or their labels were changed"
                 )
 
     def _not_there(self, folder: Path, missing: list[Need]) -> Exception:
@@ -170,39 +197,46 @@ class Entry:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         return FileNotFoundError(
             f"{self.title} is not on disk: looked in {folder} for {' or '.join(missing[0].places)}{more}. {how}. "
-            "Another data directory is named by UNFLIP_DATA or data_dir"
+            "Set UNFLIP_DATA or data_dir to use another data directory"
         )
 
 
+def data_directory(data_dir: PathLike | None = None) -> Path:
+    """Return the directory of the data sets: ``data_dir``, else ``UNFLIP_DATA``, else a folder in the user's cache."""
+    given = data_dir or os.environ.get("UNFLIP_DATA")
+    return Path(given).expanduser() if given else user_cache_path("unflip", appauthor=False)
+
+
 def pickle_error(path: Path, how: str) -> ValueError:
-    """Say that a file, or what is in a folder or an archive, is never loaded, and what will do."""
-    kind = "holds pickles" if path.is_dir() or path.suffix == ".gz" else "is a pickle"
+    """Return the error for a pickle, or a folder or archive of them, which is never loaded."""
+    kind = "contains pickles" if path.is_dir() or path.suffix == ".gz" else "is a pickle"
     return ValueError(f"{path} {kind}: loading it could run any code, so it is never loaded. {how}")
 
 
 def check_readable(path: Path, is_folder: bool = False) -> None:
-    """Refuse a folder in the place of a file, a file in the place of a folder, and what may not be read."""
+    """Refuse a folder in place of a file, a file in place of a folder, and what the user may not read."""
     if path.is_dir() != is_folder:
         found, wanted = ("file", "folder") if is_folder else ("folder", "file")
         kind = NotADirectoryError if is_folder else IsADirectoryError
-        raise kind(f"{path} is a {found}, a {wanted} is expected there; move it away and get the {wanted}")
+        raise kind(f"{path} is a {found}, but a {wanted} is expected there; move it away and get the {wanted}")
     try:
         if is_folder:
             next(path.iterdir(), None)
         else:
             path.open("rb").close()
     except PermissionError as error:
-        raise PermissionError(f"{path} may not be read by you; change its permissions") from error
+        raise PermissionError(f"you are not allowed to read {path}; change its permissions") from error
 
 
-def data_directory(data_dir: PathLike | None = None) -> Path:
-    """Return the directory that holds the datasets: ``data_dir``, else ``UNFLIP_DATA``, else in the user's cache."""
-    given = data_dir or os.environ.get("UNFLIP_DATA")
-    if given:
-        return Path(given).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "unflip" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "unflip"
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (cache if cache.is_absolute() else Path.home() / ".cache") / "unflip"  # the standard ignores relative paths
+def check_test_is_not_train(arrays: Arrays, train: Path, test: Path) -> Arrays:
+    """Refuse training samples under the name of the test samples: scores would be of what was learned."""
+    if np.array_equal(arrays.x_train, arrays.x_test):
+        same = f"{train} and {test} hold" if train != test else f"x_train and x_test of {train} are"
+        raise ValueError(f"{same} the same samples; one is a copy under the other's name, get it again")
+    return arrays
+
+
+def scaled(pixels: NDArray[np.uint8], out: Float32Array | None = None) -> Float32Array:
+    """Return pixel bytes 0 .. 255 as float32 in [0, 1], in C order; ``out`` avoids a second array."""
+    result: Any = np.divide(pixels, 255, out=out, dtype=np.float32, order="C")
+    return result

@@ -1,25 +1,24 @@
 """Reader of IDX, the format of MNIST and Fashion-MNIST, gzipped or not.
 
-A file is a header of big-endian numbers, then one byte a value::
+A file is a header of big-endian numbers, then one byte per value::
 
     0  0  8  d        two zeros, the type (8: unsigned byte), the number of dimensions
     n  n_1 .. n_d-1   four bytes each
 """
 
+import gzip
 import struct
 import zlib
 from math import prod
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unflip.datasets.dataset import Arrays, Codes, Float32Array, check_test_is_not_train, scaled
+from unflip.datasets.entry import Arrays, Codes, Float32Array, check_test_is_not_train, scaled
 
 CHUNK = 1 << 20
 IMAGE = (28, 28)
-WBITS = 31  # for zlib: gzip with its header and checksum
 
 
 def read_mnist(train_images: Path, train_labels: Path, test_images: Path, test_labels: Path) -> Arrays:
@@ -29,7 +28,7 @@ def read_mnist(train_images: Path, train_labels: Path, test_images: Path, test_l
 
 
 def count_mnist(train_images: Path, train_labels: Path, test_images: Path, test_labels: Path) -> tuple[int, int]:
-    """Return the number of images for training and for testing that the headers announce."""
+    """Return the number of images for training and for testing according to the headers."""
     counts = [
         _same_count(images, _read(images, IMAGE, header_only=True)[1], labels, _read(labels, header_only=True)[1])
         for images, labels in ((train_images, train_labels), (test_images, test_labels))
@@ -48,58 +47,59 @@ def read_idx(path: Path, item_shape: tuple[int, ...] = ()) -> NDArray[np.uint8]:
 
 
 def _read(path: Path, item_shape: tuple[int, ...] = (), header_only: bool = False) -> tuple[bytearray, int]:
-    """Return the content with its header, and the number of items that the header announces."""
-    header_size = 8 + 4 * len(item_shape)
-    content = bytearray()
-    n, expected = None, header_size
-    gzip_end = None
-    with path.open("rb") as file:
-        source: _Inflated | BinaryIO = _Inflated(path, file) if path.suffix == ".gz" else file
+    """Return the content including its header, and the number of items that the header announces."""
+    content, n, cut = bytearray(), None, ""
+    header = expected = 8 + 4 * len(item_shape)
+    with path.open("rb") as raw:
+        file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         try:
-            # one byte more than expected tells whether the data go on; of what follows, nothing is decompressed
-            while chunk := source.read(min(CHUNK, expected + (n is not None) - len(content))):
+            # One byte more than expected shows whether the data continue. read1 keeps what precedes a cut.
+            while chunk := file.read1(min(CHUNK, expected + (n is not None) - len(content))):
                 content += chunk
-                if n is None and len(content) == header_size:
+                if n is None and len(content) == header:
                     n = _announced(path, bytes(content), item_shape)
                     if header_only:
                         return content, n
-                    expected = header_size + n * prod(item_shape)
+                    expected = header + n * prod(item_shape)
                 if len(content) > expected:
                     raise ValueError(
-                        f"{path} goes on after offset {expected}, where its header says that its data end; "
+                        f"{path} continues after offset {expected}, where its header says that the data end; "
                         "it is not the official file, get it again"
                     )
-        except EOFError as error:
-            gzip_end = error.args[0]
-    if n is None or len(content) < expected or gzip_end is not None:
-        cut = "" if gzip_end is None else f" (the gzip stream is cut off at byte {gzip_end} of the file)"
+        except EOFError:
+            cut = f" (the gzip stream is cut off at byte {path.stat().st_size} of the file)"
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(
+                f"{path} is damaged or not a gzip file: {error}; get the file again, or remove .gz from its name if it "
+                "is already decompressed"
+            ) from error
+    if n is None or len(content) < expected or cut:
         raise ValueError(
-            f"{path} is truncated: its data end at offset {len(content)}, {expected} bytes were expected{cut}; "
+            f"{path} is truncated: its data end at offset {len(content)}, but {expected} bytes were expected{cut}; "
             "get the file again"
         )
     return content, n
 
 
 def _read_part(images: Path, labels: Path) -> tuple[Float32Array, Codes]:
-    pixels = read_idx(images, IMAGE)
-    codes = read_idx(labels)
+    pixels, codes = read_idx(images, IMAGE), read_idx(labels)
     _same_count(images, len(pixels), labels, len(codes))
     if codes.max() > 9:
         at = int(np.argmax(codes > 9))
-        raise ValueError(f"{labels} has the label {codes[at]} at offset {8 + at}; labels are 0 .. 9")
+        raise ValueError(f"{labels} has the label {codes[at]} at offset {8 + at}; labels must be 0 .. 9")
     return scaled(pixels[:, np.newaxis]), codes.astype(np.int64)
 
 
 def _same_count(images: Path, n_images: int, labels: Path, n_labels: int) -> int:
     if n_images != n_labels:
         raise ValueError(
-            f"{images} holds {n_images} images but {labels} holds {n_labels} labels; they are not of one set"
+            f"{images} holds {n_images} images but {labels} holds {n_labels} labels; they do not belong together"
         )
     return n_images
 
 
 def _announced(path: Path, header: bytes, item_shape: tuple[int, ...]) -> int:
-    """The number of items that the header announces, once the rest of it is what it should be."""
+    """Return the number of items that the header announces, if the rest of it is as expected."""
     magic = bytes((0, 0, 8, 1 + len(item_shape)))
     if header[:4] != magic:
         hint = "; it is gzipped, so its name must end in .gz" if header[:2] == b"\x1f\x8b" else ""
@@ -112,46 +112,5 @@ def _announced(path: Path, header: bytes, item_shape: tuple[int, ...]) -> int:
     if tuple(shape) != item_shape:
         raise ValueError(f"{path} has items of shape {tuple(shape)} at offset 8, expected {item_shape}")
     if n == 0:
-        raise ValueError(f"{path} announces 0 items at offset 4; it is empty")
+        raise ValueError(f"{path} announces 0 items at offset 4; get a file with data")
     return int(n)
-
-
-class _Inflated:
-    """What a gzip file holds, in pieces of bounded size.
-
-    ``gzip.open`` would drop what it has read of a cut stream, and with it the offset at which the data end.
-    """
-
-    def __init__(self, path: Path, file: BinaryIO) -> None:
-        start = file.read(2)
-        if start != b"\x1f\x8b":
-            raise ValueError(
-                f"{path} is not a gzip file: it begins with {start.hex(' ') or 'nothing'} at offset 0, expected 1f 8b; "
-                "if it is decompressed already, take .gz off its name"
-            )
-        self.path = path
-        self.file = file
-        self.stream = zlib.decompressobj(wbits=WBITS)
-        self.packed = start
-
-    def read(self, limit: int) -> bytes:
-        """Return at most ``limit`` bytes, none at the end; EOFError with the file's length where it is cut off."""
-        while True:
-            self.packed = self.packed or self.file.read(CHUNK)
-            if self.stream.eof:  # a gzip file may be several streams, one after another
-                if not self.packed:
-                    return b""
-                self.stream = zlib.decompressobj(wbits=WBITS)
-            at_end = not self.packed
-            try:
-                piece = self.stream.decompress(self.packed, limit)
-            except zlib.error as error:
-                raise ValueError(
-                    f"{self.path} is damaged near byte {self.file.tell() - len(self.packed)}: {error}; "
-                    "get the file again"
-                ) from error
-            self.packed = self.stream.unconsumed_tail or self.stream.unused_data
-            if piece:
-                return piece
-            if at_end and not self.stream.eof:
-                raise EOFError(self.file.tell())

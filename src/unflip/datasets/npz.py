@@ -12,26 +12,26 @@ from numpy.typing import NDArray
 
 from unflip._validation import check_codes, check_same_length
 from unflip.datasets.cifar10 import count_cifar10, read_cifar10
-from unflip.datasets.dataset import Arrays, Codes, Dataset, Float32Array, check_test_is_not_train
+from unflip.datasets.entry import Arrays, Codes, Dataset, Float32Array, check_test_is_not_train
 
 DIGITS = tuple("0123456789")
-HEADER = 10_000  # bytes that the header of an .npy may have; those of plain arrays have 118 or so
+HEADER = 10_000  # limit for the header of an .npy file in bytes; plain arrays have about 118
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_features(path: Path) -> Dataset:
     """Read any ``.npz`` with ``x_train``, ``x_test``, ``y_test``, and ``y_train`` (clean) or ``y_noisy`` or both.
 
-    Features become float32 as they are, without scaling. Labels are integers or strings of one kind; their sorted
-    values make the codes and the class names. With ``class_names`` in the file they are codes already.
+    Features become float32 without scaling. Labels are integers or strings; their sorted values give the codes and the
+    class names. If the file has ``class_names``, the labels are codes already.
     """
     found = read_arrays(path, ("x_train", "x_test", "y_test"), ("y_train", "y_noisy", "class_names"))
     if "y_train" not in found and "y_noisy" not in found:
-        raise ValueError(f"{path} has neither y_train (clean labels) nor y_noisy; one of them is needed")
+        raise ValueError(f"{path} has neither y_train (clean labels) nor y_noisy; add one of them")
     x_train, x_test = (_features(path, key, found[key]) for key in ("x_train", "x_test"))
     if x_train.shape[1:] != x_test.shape[1:]:
         raise ValueError(
-            f"{path}: x_train has shape {x_train.shape} and x_test {x_test.shape}; all but the first number must agree"
+            f"{path}: x_train has shape {x_train.shape} and x_test {x_test.shape}; they must agree except in the rows"
         )
     labels: dict[str, NDArray[Any]] = {key: found[key] for key in ("y_train", "y_noisy", "y_test") if key in found}
     try:
@@ -44,10 +44,12 @@ def read_features(path: Path) -> Dataset:
 
 
 def read_cifar10_features(path: Path) -> Arrays:
-    """Read the features of CIFAR-10: those of any file, where the labels are 0 .. 9."""
+    """Read the features of CIFAR-10: any file of features whose labels are 0 .. 9."""
     data = read_features(path)
     if data.class_names != DIGITS or data.y_train is None:
-        raise ValueError(f"{path}: CIFAR-10's y_train and y_test are 0 .. 9, got {', '.join(data.class_names[:12])}")
+        raise ValueError(
+            f"{path}: CIFAR-10's y_train and y_test must be 0 .. 9; got {', '.join(data.class_names[:12])}"
+        )
     return check_test_is_not_train(Arrays(data.x_train, data.y_train, data.x_test, data.y_test), path, path)
 
 
@@ -55,21 +57,16 @@ def count_cifar10_features(path: Path) -> tuple[int, int]:
     """Return the number of rows for training and for testing, from the headers of the arrays."""
     keys = ("x_train", "x_test")
     with opened_npz(path, keys) as archive:
-        n_train, n_test = ((*_check_member(archive, key), 0)[0] for key in keys)  # 0 rows where there is no axis
+        n_train, n_test = ((*_check_member(archive, key), 0)[0] for key in keys)  # 0 rows if it has no axis
     return n_train, n_test
 
 
-def read_cifar10n(features: Path, labels: Path, key: str) -> Arrays:
-    """Read CIFAR-10N with the features of the images; ``key`` names the human labels in the label file."""
+def read_cifar10n(*paths: Path, key: str) -> Arrays:
+    """Read CIFAR-10N: the features or the batches of CIFAR-10, then the label file with the labels ``key``."""
+    *samples, labels = paths
     _check_human_labels(labels, key)
-    return _with_human_labels(read_cifar10_features(features), features, labels, key)
-
-
-def read_cifar10n_images(*paths: Path, key: str) -> Arrays:
-    """Read CIFAR-10N with the images: the batches of CIFAR-10, then the label file."""
-    *batches, labels = paths
-    _check_human_labels(labels, key)
-    return _with_human_labels(read_cifar10(*batches), batches[0], labels, key)
+    arrays = read_cifar10(*samples) if len(samples) > 1 else read_cifar10_features(*samples)
+    return _with_human_labels(arrays, samples[0], labels, key)
 
 
 def count_cifar10n(*paths: Path, key: str) -> tuple[int, int]:
@@ -90,8 +87,7 @@ def _with_human_labels(images: Arrays, source: Path, path: Path, key: str) -> Ar
         at = int(np.argmax(clean != images.y_train))
         raise ValueError(
             f"{path}: clean_label[{at}] is {clean[at]}, but sample {at} of {source} has the label "
-            f"{images.y_train[at]}; the label file follows the official order of CIFAR-10, the samples do not (or the "
-            "reverse)"
+            f"{images.y_train[at]}; use the official order of CIFAR-10 for both files"
         )
     return images._replace(y_noisy=noisy)
 
@@ -102,13 +98,13 @@ def _check_human_labels(path: Path, key: str) -> None:
     if key not in sets:
         there = ", ".join(name for name in sets if name != "clean_label") or "none"
         raise ValueError(
-            f"{path} has no label set {key}; those it has: {there}. Make the file again from the official "
-            "CIFAR-10_human.pt, which has all of them"
+            f"{path} has no label set {key}, only {there}; make the file again from the official CIFAR-10_human.pt, "
+            "which has all of them"
         )
 
 
 def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, NDArray[Any]]:
-    """Return arrays of an NPZ file by name; pickled or damaged ones are refused, an absent optional one left out."""
+    """Return arrays of an NPZ file by name, without optional ones that are absent; refuse pickled or damaged arrays."""
     arrays = {}
     with opened_npz(path, required) as archive:
         for key in (*required, *optional):
@@ -121,7 +117,7 @@ def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = (
 
 @contextmanager
 def opened_npz(path: Path, required: Iterable[str] = ()) -> Iterator[zipfile.ZipFile]:
-    """Open the archive; whatever goes wrong with it becomes a ValueError with its name."""
+    """Open the archive, and turn whatever goes wrong with it into a ValueError with its name."""
     if not zipfile.is_zipfile(path):
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -136,9 +132,9 @@ def opened_npz(path: Path, required: Iterable[str] = ()) -> Iterator[zipfile.Zip
         with zipfile.ZipFile(path) as archive:
             names = stored_names(archive)
             if missing := [key for key in required if key not in names]:
-                raise ValueError(f"it has no array {', '.join(missing)}, but {', '.join(names) or 'nothing'}")
+                raise ValueError(f"it has no array {', '.join(missing)}, only {', '.join(names) or 'nothing'}")
             yield archive
-    except Exception as error:  # damage makes zipfile and NumPy raise whatever they meet
+    except Exception as error:  # damaged files make zipfile and NumPy raise all kinds of errors
         raise ValueError(f"{path} cannot be read: {error}") from error
 
 
@@ -148,14 +144,14 @@ def stored_names(archive: zipfile.ZipFile) -> list[str]:
 
 
 def _check_member(archive: zipfile.ZipFile, key: str) -> tuple[int, ...]:
-    """Return the shape of an array from its header; refuse what is longer or shorter than the header says.
+    """Return the shape of an array from its header; refuse an array that is longer or shorter than its header says.
 
-    ``numpy.load`` decompresses the whole of a member that is no array, however long it is; here nothing but the
-    header is decompressed. What zipfile reads of a member ends where the archive's directory says.
+    ``numpy.load`` decompresses the whole of a member that is not an array, however long it is; here only the header is
+    decompressed. What zipfile reads of a member ends where the archive's directory says.
     """
     info = archive.getinfo(f"{key}.npy")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile does not bound the others
-        raise ValueError(f"{key} is compressed in another way than numpy.savez_compressed does")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile does not limit the others
+        raise ValueError(f"{key} has an unsupported compression; save it with numpy.savez_compressed")
     with archive.open(info) as member:
         start = member.read(12)
         version = (start[6], start[7]) if len(start) == 12 else None
@@ -164,22 +160,22 @@ def _check_member(archive: zipfile.ZipFile, key: str) -> tuple[int, ...]:
         head = 10 if version == (1, 0) else 12  # magic, version and the header's length, in 2 or 4 bytes
         head += int.from_bytes(start[8:head], "little")
         if head > HEADER:
-            raise ValueError(f"{key} has a header of {head} bytes; that of a plain array is shorter than {HEADER}")
+            raise ValueError(f"{key} has a header of {head} bytes, expected fewer than {HEADER}")
     with archive.open(info) as member:
         np.lib.format.read_magic(member)
         shape, _fortran, dtype = HEADERS[version](member)
     if dtype.hasobject:
-        raise ValueError(f"{key}: Object arrays cannot be loaded, only pickle restores them; save numbers or strings")
+        raise ValueError(f"{key}: object arrays cannot be loaded without pickle; save numbers or strings")
     announced = head + prod(shape) * dtype.itemsize
     if info.file_size != announced:
-        raise ValueError(f"{key} has {info.file_size} bytes where its header announces {announced}")
+        raise ValueError(f"{key} has {info.file_size} bytes, but its header announces {announced}")
     return tuple(shape)
 
 
 def _features(path: Path, key: str, values: NDArray[Any]) -> Float32Array:
     if values.dtype.kind not in "fiub" or values.ndim < 2:
         raise ValueError(f"{path}: {key} is {values.dtype} of shape {values.shape}, expected numbers of shape (n, d)")
-    with np.errstate(over="ignore"):  # what overflows float32 is refused below, with its place
+    with np.errstate(over="ignore"):  # what overflows float32 is refused below, with its row
         x: Float32Array = values.astype(np.float32)
     if not np.isfinite(x).all():
         row = int(np.argmin(np.isfinite(x).reshape(len(x), -1).all(axis=1)))
@@ -197,8 +193,8 @@ def _codes(
         names = tuple(str(name) for name in class_names.reshape(-1))
         return {key: check_codes(y, len(names)).astype(np.int64) for key, y in labels.items()}, names
     if len({y.dtype.kind == "U" for y in labels.values()}) > 1:
-        raise ValueError("some labels are strings and some are numbers; write them all in one kind")
-    # int64 before they meet: NumPy joins uint64 and int64 as floats
+        raise ValueError("some labels are strings and some are numbers; use one kind for all")
+    # int64 before joining them: NumPy joins uint64 and int64 as floats
     labels = {key: y if y.dtype.kind == "U" else y.astype(np.int64) for key, y in labels.items()}
     classes = np.unique(np.concatenate([np.unique(y) for y in labels.values()]))
     codes = {key: np.searchsorted(classes, y).astype(np.int64) for key, y in labels.items()}

@@ -28,32 +28,32 @@ def write_report(
     ::
 
         table-<protocol>.md, .csv, .tex            the accuracies, and the errors of the estimated T
-        curves-<protocol>-<figure>.svg, .png       accuracy by epoch, one file a figure of the experiment
+        curves-<protocol>-<figure>.svg, .png       accuracy by epoch, one file per figure of the experiment
 
-    The same records give the same bytes, in whatever order they come.
+    The same records give the same bytes, in any order.
 
     Parameters
     ----------
     experiment : Experiment
-        What :func:`unflip.bench.spec.read_experiment` returns.
+        As :func:`unflip.bench.spec.read_experiment` returns it.
     records : iterable of dict
-        Only those that are done count.
+        Only records that are done are used.
     folder : path
-        Made if it is not there; files of an older report are replaced.
+        Created if it does not exist; files of an older report are replaced.
     commit : str, default=None
-        Numbers that another commit made, or whose T it made, are marked. None is the commit that made most records of a
-        table.
+        Numbers that were made by another commit, or with a T made by another one, are marked. If None, the commit that
+        made most records of a table is used.
     protocol : str, default=None
-        Report this one only.
+        Report this protocol only.
     figures : bool, default=True
-        False writes the tables alone.
+        If False, only the tables are written.
 
     Raises
     ------
     ValueError
-        No record is done, one does not belong to the experiment, or two of a table contradict each other.
+        If no record is done, one does not belong to the experiment, or two of a table contradict each other.
     ModuleNotFoundError
-        There are curves to draw, but no matplotlib. The tables are written then.
+        If there are curves to draw, but matplotlib is not installed. The tables are written before.
     """
     reports = _gather(experiment, records, commit, protocol)
     written = [path for results in reports for path in _write_tables(results, Path(folder))]
@@ -65,21 +65,19 @@ def write_report(
 def _gather(
     experiment: Experiment, records: Iterable[dict[str, Any]], commit: str | None, protocol: str | None
 ) -> list[Results]:
-    """The results of each protocol that has records."""
+    """Return the results of each protocol that has records."""
     done = [record for record in records if record["status"] == "done"]
     names = list(experiment.protocols) if protocol is None else [experiment.protocol(protocol)]
     made = {record["cell"]["protocol"]["name"] for record in done}
     if protocol is None and not made <= set(names):
         raise ValueError(
-            f"there are records of the protocols {', '.join(sorted(made - set(names)))}, which the experiment "
-            f"{experiment.name} does not have; it has {', '.join(names)}"
+            f"the records have the protocols {', '.join(sorted(made - set(names)))}, which are not in the experiment "
+            f"{experiment.name} ({', '.join(names)}); pass its own records"
         )
     names = [name for name in names if name in made]
     if not names:
-        raise ValueError(
-            f"none of the records of {experiment.name} is done"
-            + ("; run it first" if protocol is None else f" under the protocol {protocol}; run it first")
-        )
+        under = "" if protocol is None else f" under the protocol {protocol}"
+        raise ValueError(f"none of the records of {experiment.name} is done{under}; run it first")
     return [gather(experiment, done, name, commit) for name in names]
 
 
@@ -98,7 +96,7 @@ def _write_figures(results: Results, folder: Path) -> list[Path]:
     written = []
     for figure in results.experiment.figures:
         if not results.panels(figure):
-            continue  # before the import: linear methods have no curves and need no matplotlib
+            continue  # before the import: without curves, as for linear methods, no matplotlib is needed
         from unflip.report.figures import draw_curves, picture
 
         drawn = draw_curves(results, figure)

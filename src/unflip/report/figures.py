@@ -1,4 +1,4 @@
-"""Accuracy by epoch as the paper draws it: a panel a noise, mean curves, the deviation over trials as a shade."""
+"""Accuracy by epoch as the paper draws it: one panel per noise, mean curves, shaded by the deviation over trials."""
 
 import io
 from typing import Any
@@ -16,34 +16,28 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("figures need matplotlib; the tables do not: pip install unflip[report]") from error
+    raise ModuleNotFoundError(
+        "figures need matplotlib, tables do not; install it with: pip install unflip[report]"
+    ) from error
 
-# What is drawn alike differs enough in colour for every colour vision, which a test measures.
-PLAIN, DASHED = ("solid", (0, (1, 1.4))), ((0, (5, 1.2)), (0, (5, 1.2, 1, 1.2)))  # in the first round, and after it
-LOOKS = (
-    ("#8a929b", PLAIN),
-    ("#43a6fd", PLAIN),
-    ("#0f7a55", DASHED),
-    ("#22cde8", DASHED),
-    ("#c55fae", DASHED),
-    ("#3b1391", PLAIN),
-    ("#7a3b12", DASHED),
-    ("#7fb23a", DASHED),
-    ("#e69f00", PLAIN),
-    ("#d1372f", PLAIN),
-    ("#000000", PLAIN),
+# Curves with the same dashes differ enough in color for every kind of color vision, as a test measures.
+COLORS = (
+    *("#8a929b", "#43a6fd", "#0f7a55", "#22cde8", "#c55fae", "#3b1391"),
+    *("#7a3b12", "#7fb23a", "#e69f00", "#d1372f", "#000000"),
 )
+PLAIN, DASHED = ("solid", (0, (1, 1.4))), ((0, (5, 1.2)), (0, (5, 1.2, 1, 1.2)))  # in the first round, and after it
+LOOKS = [(color, DASHED if place in (2, 3, 4, 6, 7) else PLAIN) for place, color in enumerate(COLORS)]
 INK, PALE, GRID = "#1f2933", "#616e7c", "#e4e7eb"
 STYLE = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so the same everywhere
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
     "font.size": 9,
     "text.color": INK,
-    "text.parse_math": False,  # a title is text, dollars too
+    "text.parse_math": False,  # a dollar sign in a title is text
     "axes.labelcolor": INK,
     "axes.edgecolor": "#9aa5b1",
     "xtick.color": PALE,
     "ytick.color": PALE,
-    "svg.hashsalt": "unflip",  # else the identifiers in an SVG are random
+    "svg.hashsalt": "unflip",  # otherwise the identifiers in an SVG are random
 }
 WIDTH, PANEL, HEAD, FOOT, LINE = 9.0, 2.7, 0.86, 0.53, 0.22  # inches
 LEFT, RIGHT = 0.065, 0.985  # of the width
@@ -51,7 +45,7 @@ LEGEND_COLUMNS = 5
 
 
 def draw_curves(results: Results, figure: Figure) -> Drawing:
-    """Return the drawing of a figure: one panel for each noise that has a curve."""
+    """Return the drawing of a figure, with one panel for each noise that has a curve."""
     panels = results.panels(figure)
     methods = [method for method in results.methods if any(method in shown for shown in panels.values())]
     legend_lines = -(-len(methods) // LEGEND_COLUMNS)
@@ -72,7 +66,7 @@ def draw_curves(results: Results, figure: Figure) -> Drawing:
         low, high = _limits([results.cells[figure.dataset, n, m].curves for n in panels for m in panels[n]])
         axes[0].set_ylim(low, high)
         for ax, (noise, shown) in zip(axes, panels.items(), strict=True):
-            _name_the_fallen(ax, results, [(figure.dataset, noise, method) for method in shown], low)
+            _label_cut_curves(ax, results, [(figure.dataset, noise, method) for method in shown], low)
         drawing.text(LEFT, 1 - 0.14 / height, figure.title, va="top", fontsize=12.5, fontweight="bold")
         drawing.text(LEFT, 1 - 0.40 / height, _subtitle(results, figure, panels), va="top", fontsize=8.5, color=PALE)
         drawing.legend(
@@ -113,12 +107,12 @@ def _draw_method(ax: Axes, results: Results, key: tuple[str, str, str]) -> None:
 
 
 def _look(results: Results, method: str) -> dict[str, Any]:
-    """Colour and dashes by the method's place in the experiment, so that all its figures agree."""
-    lap, place = divmod(results.experiment.columns.index(method), len(LOOKS))
-    colour, dashes = LOOKS[place]
+    """Return color and dashes by the method's place in the experiment, so that all its figures agree."""
+    lap, place = divmod(list(results.experiment.methods).index(method), len(LOOKS))
+    color, dashes = LOOKS[place]
     own = results.experiment.methods[method].settings["kind"] == "mcldce"
     return {
-        "color": colour,
+        "color": color,
         "linestyle": dashes[min(lap, 1)],
         "linewidth": 2.0 if own else 1.3,
         "zorder": 3 if own else 2,
@@ -138,9 +132,9 @@ def _dress(ax: Axes, title: str) -> None:
 
 
 def _limits(found: list[FloatArray]) -> tuple[float, float]:
-    """Limits that show all but the first tenth of the epochs, whose climb would flatten the rest, and the few lowest.
+    """Return limits that leave out the first tenth of the epochs, whose climb would flatten the rest.
 
-    A curve that collapses would flatten all others: where the lowest 4 % of the points are far below they are left out.
+    A curve that collapses would flatten the others too: if the lowest 4 % of the points are far below, they are cut.
     """
     late = np.concatenate([curves.mean(axis=0)[-(-curves.shape[1] // 10) :] for curves in found])
     low, high = float(late.min()), float(late.max())
@@ -151,11 +145,10 @@ def _limits(found: list[FloatArray]) -> tuple[float, float]:
     return max(low - room, 0.0), min(high + room, 100.5)
 
 
-def _name_the_fallen(ax: Axes, results: Results, keys: list[tuple[str, str, str]], low: float) -> None:
-    """Say which curves end below the panel, and where."""
+def _label_cut_curves(ax: Axes, results: Results, keys: list[tuple[str, str, str]], low: float) -> None:
+    """Name the curves that end below the panel, and say where."""
     ends = {key[2]: float(results.cells[key].curves.mean(axis=0)[-1]) for key in keys}
-    fallen = [method for method, end in ends.items() if end < low]
-    for line, method in enumerate(fallen):
+    for line, method in enumerate(method for method, end in ends.items() if end < low):
         ax.text(
             0.97,
             0.03 + 0.07 * line,

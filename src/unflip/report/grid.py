@@ -1,22 +1,24 @@
-"""What the tables say, before Markdown or LaTeX: labels, entries and notes as plain text."""
+"""What the tables say, before Markdown or LaTeX: labels, entries, and the notes below a table, as plain text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from unflip.report import notes as say
-from unflip.report.results import Result, Results, Row, noise_title
+from unflip import registry
+from unflip.report.results import LAST, PAPER, UNKNOWN, Result, Results, Row, made_by, noise_title
 
 DASH = "–"
 PAPER_BEST, ABOVE = "Paper's best", "Ours − paper's best"
+SYMBOLS = {"protocol": "†", "commit": "‡"}
 
 Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A number of ours, the paper's beside it, and the symbols of the notes that hold for it."""
+    """One of our numbers, the paper's number next to it, and the symbols of the notes that apply to it."""
 
     ours: str = DASH
     paper: str = ""
@@ -29,32 +31,19 @@ Line = tuple[Labels, list[Entry]]
 
 @dataclass(frozen=True)
 class Grid:
-    """A table.
-
-    Attributes
-    ----------
-    name, title : str
-    corner : tuple of str
-        Heads of the columns of labels.
-    heads : list of tuple of str
-        Heads of the other columns: one line, or data set and noise.
-    rows : list of (labels, entries)
-    notes : list of str
-    foot : list of (labels, entries)
-        Rows that sum up those above.
-    """
+    """A table."""
 
     name: str
     title: str
-    corner: Labels
-    heads: list[Labels]
+    corner: Labels  # heads of the columns of labels
+    heads: list[Labels]  # heads of the other columns: one line, or data set and noise
     rows: list[Line]
     notes: list[str]
-    foot: list[Line] = field(default_factory=list)
+    foot: list[Line] = field(default_factory=list)  # rows that sum up those above
 
 
 def accuracy_grid(results: Results) -> Grid:
-    """Return the table of the accuracies, the paper's numbers beside ours, and the best of the paper's."""
+    """Return the table of accuracies with the paper's numbers next to ours, and the best of the paper's."""
     experiment, cells = results.experiment, results.cells
     found = list(cells.values())
     counts = [result.trials for result in found]
@@ -69,10 +58,10 @@ def accuracy_grid(results: Results) -> Grid:
         if result is None:
             return Entry(paper=paper)
         return Entry(
-            ours=_number(result.mean, result.deviations, 2),
+            ours=_number(result.mean, result.deviations.values(), 2),
             paper=paper,
-            symbols=say.symbols(result.marks, found) + say.trial_count(result.trials, counts, results.planned),
-            best=round(result.mean, 2) == best_of(row),  # what prints alike is alike
+            symbols=_symbols(result.marks, found) + _trial_count(result.trials, counts, results.planned),
+            best=round(result.mean, 2) == best_of(row),  # equal as printed is equal
         )
 
     def paper_best(row: Row) -> Entry:
@@ -87,16 +76,15 @@ def accuracy_grid(results: Results) -> Grid:
 
     compared = any(results.paper_best(row) for row in results.rows)
     titles = {method: experiment.methods[method].title for method in results.methods}
-    corner, heads, rows, foot = _lay_out(
-        results, "Method", titles, entry, {PAPER_BEST: paper_best, ABOVE: above} if compared else {}
-    )
-    title = f"{experiment.title}; {say.protocol_title(results, found)}"
+    sums = {PAPER_BEST: paper_best, ABOVE: above} if compared else {}
+    corner, heads, rows, foot = _lay_out(results, "Method", titles, entry, sums)
+    title = f"{experiment.title}; {_protocol_title(results, found)}"
     notes = _accuracy_notes(results, compared)
     return Grid(f"{experiment.name}-{results.protocol}", title, corner, heads, rows, notes, foot)
 
 
 def transition_grid(results: Results) -> Grid | None:
-    """Return the table of the errors of the estimated T; None where there are none.
+    """Return the table of the errors of the estimated T; None if there are none.
 
     Methods that were given the same T share a column.
     """
@@ -132,7 +120,7 @@ def transition_grid(results: Results) -> Grid | None:
         marks = {mark for result in found(row, group) for mark in result.marks}
         return Entry(
             ours=_number(float(np.mean(values)), [float(np.std(values))] if len(values) > 1 else [], 4),
-            symbols=say.symbols(marks, everything) + say.trial_count(len(values), counts, results.planned),
+            symbols=_symbols(marks, everything) + _trial_count(len(values), counts, results.planned),
         )
 
     counts = [len(values) for row in results.rows for group in shared if (values := errors(row, group))]
@@ -140,39 +128,16 @@ def transition_grid(results: Results) -> Grid | None:
     titles = {group: name_of(group) for group in shared}
     corner, heads, rows, _ = _lay_out(results, "T of", titles, entry, {})
     notes = [
-        "sum |T estimated − T| / number of classes: 0 is exact, 2 the worst. "
-        f"{say.how_many(counts, results.planned).capitalize()}"
+        "sum |T estimated − T| / number of classes: 0 is exact, 2 is the worst. "
+        f"{_how_many(counts, results.planned).capitalize()}"
         f"{'; ± standard deviation over trials' if max(counts) > 1 else ''}."
     ]
     for group, methods in shared.items():
         names = ", ".join(experiment.methods[method].title for method in methods)
         notes.append(f"{titles[group]}: " + ("its own T." if group.startswith("own ") else f"the T given to {names}."))
-    notes += say.mark_notes(results, everything)
-    title = f"Error of the estimated transition matrix T; {say.protocol_title(results, everything)}"
+    notes += _mark_notes(results, everything)
+    title = f"Error of the estimated transition matrix T; {_protocol_title(results, everything)}"
     return Grid(f"{experiment.name}-{results.protocol}-transition", title, corner, heads, rows, notes)
-
-
-def _accuracy_notes(results: Results, compared: bool) -> list[str]:
-    experiment, found = results.experiment, list(results.cells.values())
-    legend = f"Per cent: ours{' ± standard deviation' if any(result.deviations for result in found) else ''}"
-    if any((*row, method) in experiment.paper for row in results.rows for method in results.methods):
-        legend += " (the paper's number ± the deviation that it prints)"
-    legend += ". Bold: the best of ours with the same data and noise."
-    if len(found) < len(results.rows) * len(results.methods):
-        legend += f" {DASH}: no record."
-    number = f"{say.of_epochs(found)}, {say.how_many([result.trials for result in found], results.planned)}"
-    notes = [legend, f"Ours: {number}.", *say.deviations(found)]
-    if compared:
-        known = all(results.paper_best(row) for row in results.rows)
-        notes.append(
-            f"{PAPER_BEST}: the highest of all its numbers with the same data and noise, and the method that it is of"
-            f"{'' if known else f' ({DASH}: it has none)'}. {ABOVE}: the best of our methods (bold) less that."
-        )
-    notes += say.mark_notes(results, found)
-    notes += [note for note in (_absent(results), experiment.note) if note]
-    notes += say.two_networks(results)
-    described = [experiment.methods[method] for method in results.methods]
-    return notes + [f"{method.title}: {method.note}." for method in described if method.note]
 
 
 def _lay_out(
@@ -182,16 +147,14 @@ def _lay_out(
     entry: Callable[[Row, str], Entry],
     sums: Mapping[str, Callable[[Row], Entry]],
 ) -> tuple[Labels, list[Labels], list[Line], list[Line]]:
-    """Corner, heads, rows and foot. What sums up a data set and noise is a last column, or a last row.
+    """Return corner, heads, rows and foot. The sums of a data set and noise are a last column, or a last row.
 
-    The longer side goes down, as in the paper: its main table has a row a noise, its small ones a row a method.
+    The longer side goes down, as in the paper: its main table has one row per noise, its small ones one per method.
     """
-    sets: dict[Row, Labels] = {
-        row: (results.experiment.datasets[row[0]].title, noise_title(row[1])) for row in results.rows
-    }
+    sets = {row: (results.experiment.datasets[row[0]].title, noise_title(row[1])) for row in results.rows}
     if len(sets) >= len(titles):
         heads: list[Labels] = [(title,) for title in (*titles.values(), *sums)]
-        down = [
+        down: list[Line] = [
             (labels, [*(entry(row, name) for name in titles), *(total(row) for total in sums.values())])
             for row, labels in sets.items()
         ]
@@ -201,13 +164,13 @@ def _lay_out(
     return (what,), list(sets.values()), rows, foot
 
 
-def _number(mean: float, deviations: Sequence[float], decimals: int) -> str:
+def _number(mean: float, deviations: Iterable[float], decimals: int) -> str:
     parts = " / ".join(f"{deviation:.{decimals}f}" for deviation in deviations)
     return f"{mean:.{decimals}f}" + (f" ± {parts}" if parts else "")
 
 
 def _as_printed(mean: float, deviation: float | None = None) -> str:
-    """With the decimals that the experiment's file has, two or more."""
+    """Return a number with the decimals that it has in the experiment file, at least two."""
     values = [value for value in (mean, deviation) if value is not None]
     return " ± ".join(f"{value:.2f}" if round(value, 2) == value else f"{value:g}" for value in values)
 
@@ -217,16 +180,157 @@ def _signed(difference: float) -> str:
     return "0.00" if text[1:] == "0.00" else text
 
 
+def _accuracy_notes(results: Results, compared: bool) -> list[str]:
+    experiment, found = results.experiment, list(results.cells.values())
+    legend = f"In percent: ours{' ± standard deviation' if any(result.deviations for result in found) else ''}"
+    if any((*row, method) in experiment.paper for row in results.rows for method in results.methods):
+        legend += " (the paper's number ± its printed deviation)"
+    legend += ". Bold: our best for the same data and noise."
+    if len(found) < len(results.rows) * len(results.methods):
+        legend += f" {DASH}: no record."
+    lengths = {result.epochs for result in found} - {1}
+    number = f"the mean of the {_last(lengths)}" if lengths else "the accuracy"
+    notes = [legend, f"Ours: {number}, {_how_many([result.trials for result in found], results.planned)}."]
+    notes += _deviation_notes(found)
+    if compared:
+        known = all(results.paper_best(row) for row in results.rows)
+        notes.append(
+            f"{PAPER_BEST}: the paper's highest number for the same data and noise, and its method"
+            f"{'' if known else f' ({DASH}: it has none)'}. {ABOVE}: our best (bold) minus that."
+        )
+    notes += _mark_notes(results, found)
+    notes += [note for note in (_absent(results), experiment.note) if note]
+    notes += _network_notes(results)
+    described = [experiment.methods[method] for method in results.methods]
+    return notes + [f"{method.title}: {method.note}." for method in described if method.note]
+
+
+def _deviation_notes(found: Collection[Result]) -> list[str]:
+    """Say what the standard deviations are over."""
+    last = _last({result.epochs for result in found})
+    over = {
+        (True, True): f"± b / c: b is over trials, c over the {last} (averaged over trials).",
+        (False, True): f"± c: over the {last} of one trial.",
+        (True, False): "± b: over trials, for a method without epochs.",
+    }
+    kinds = {(result.trials > 1, result.epochs > 1) for result in found}
+    told = [text for kind, text in over.items() if kind in kinds]
+    return [" ".join([*told, "All have n in the denominator."])] if told else []
+
+
+def _last(lengths: Collection[int]) -> str:
+    """Name the epochs that make the number of runs of these lengths; one epoch is a method without any."""
+    short = sorted(length for length in lengths if 1 < length < 2 * LAST)
+    halves = f"last half of runs of {' and '.join(map(str, short))} epochs"
+    if not short:
+        return "last ten epochs"
+    return halves if set(short) == set(lengths) - {1} else f"last ten epochs ({halves})"
+
+
+def _how_many(counts: Iterable[int], planned: int) -> str:
+    """Say over how many trials the numbers of a table are.
+
+    Examples
+    --------
+    >>> _how_many([5, 5], 5), _how_many([1, 1], 5)
+    ('mean over 5 trials', "one of the protocol's 5 trials")
+    >>> _how_many([2, 5], 5)
+    "mean over the protocol's 5 trials ([n/5]: over n of them)"
+    """
+    first, *others = sorted(set(counts))
+    if others:
+        return f"mean over the protocol's {planned} trials ([n/{planned}]: over n of them)"
+    if first < planned:
+        return f"{'one' if first == 1 else f'mean over {first}'} of the protocol's {planned} trials"
+    return "one trial" if first == 1 else f"mean over {first} trials"
+
+
+def _trial_count(trials: int, counts: Iterable[int], planned: int) -> str:
+    """Return the mark of a number with fewer trials than planned; if all have equally many, a note says so."""
+    return f"[{trials}/{planned}]" if trials != planned and len(set(counts)) > 1 else ""
+
+
+def _holds(found: Collection[Result]) -> str:
+    """Say for how many numbers of a table the protocol is not the paper's: "all", "some", "none"."""
+    count = sum("protocol" in result.marks for result in found)
+    return "all" if count == len(found) else "some" if count else "none"
+
+
+def _symbols(marks: Collection[str], found: Collection[Result]) -> str:
+    """Return the symbols of a number's marks.
+
+    If the protocol of the whole table is not the paper's, the title and a note say so instead.
+    """
+    said = {"protocol"} if _holds(found) == "all" else set()
+    return "".join(SYMBOLS[mark] for mark in SYMBOLS if mark in set(marks) - said)
+
+
+def _protocol_title(results: Results, found: Collection[Result]) -> str:
+    """Return the end of a title: the protocol, and whether it is the paper's."""
+    holds = {"all": ", ", "some": f", in part ({SYMBOLS['protocol']}) ", "none": ""}[_holds(found)]
+    other = "other settings than the experiment has now" if results.protocol == PAPER else "not the paper's"
+    return f"protocol {results.protocol}{holds}{other if holds else ''}"
+
+
+def _mark_notes(results: Results, found: Collection[Result]) -> list[str]:
+    """Say what the symbols mean, and which commit made the numbers."""
+    notes = []
+    if (holds := _holds(found)) != "none":
+        which = "All numbers" if holds == "all" else f"{SYMBOLS['protocol']} These numbers"
+        notes.append(f"{which}: protocol {results.protocol}, {_protocol_note(results)}")
+    made = Counter(commit for result in found for commit in result.commits)
+    estimated = Counter(commit for result in found for commit in result.transition_commits)
+    others = _others(made, results.commit)
+    ours = len(others) < len(made)
+    others += [f"T by {other}" for other in _others(estimated, results.commit)]
+    if others:
+        what = "This number, or its T, was made by another commit or by modified sources"
+        notes.append(f"{SYMBOLS['commit']} {what}: {', '.join(others)}.")
+    if ours:
+        notes.append(f"Made by commit {_short_name(results.commit)}{', except for these' if others else ''}.")
+    return notes
+
+
+def _protocol_note(results: Results) -> str:
+    if results.protocol == PAPER:
+        return "but the records have other settings than the experiment has now."
+    plan = results.experiment.protocols[results.protocol]
+    settings = ", ".join(f"{key} {value}" for key, value in plan.training.items())
+    told = plan.note or (f"{settings}." if settings else "")
+    return f"not the paper's{f': {told}' if told else '.'}"
+
+
+def _others(made: Mapping[str, int], reference: str | None) -> list[str]:
+    others = {commit: count for commit, count in sorted(made.items()) if not made_by(commit, reference)}
+    return [f"{_short_name(commit)} ({count} trial{'s' * (count > 1)})" for commit, count in others.items()]
+
+
+def _short_name(commit: str | None) -> str:
+    """Return a commit with its hash shortened; what follows the hash stays."""
+    name, *changed = (commit or UNKNOWN).split(" ", 1)
+    return " ".join([name[:12], *changed])
+
+
 def _absent(results: Results) -> str:
-    """Rows and columns that the table leaves out, because no record is of them."""
+    """Name the rows and columns that the table leaves out because they have no record."""
     experiment = results.experiment
     names = []
     for dataset in experiment.protocols[results.protocol].datasets:
         title = experiment.datasets[dataset].title
         missing = [noise for noise in experiment.noises if (dataset, noise) not in results.rows]
-        if len(missing) == len(experiment.noises):
-            names.append(title)
-        else:
-            names += [f"{title} {noise_title(noise)}" for noise in missing]
+        whole = len(missing) == len(experiment.noises)
+        names += [title] if whole else [f"{title} {noise_title(noise)}" for noise in missing]
     names += [entry.title for method, entry in experiment.methods.items() if method not in results.methods]
-    return f"Not among the records: {', '.join(names)}." if names else ""
+    return f"Without records: {', '.join(names)}." if names else ""
+
+
+def _network_notes(results: Results) -> list[str]:
+    """Say how methods with two networks are scored, because the paper may score them differently."""
+    pairs = {entry.name for entry in registry.ENTRIES if entry.networks == 2}
+    methods = [m for m in results.methods if results.experiment.methods[m].settings["kind"] in pairs]
+    if not methods:
+        return []
+    names = ", ".join(results.experiment.methods[method].title for method in methods)
+    compared = any((*row, method) in results.experiment.paper for row in results.rows for method in methods)
+    note = f"{names}: two networks, scored together here by the mean of their probabilities"
+    return [note + ("; the paper may score them differently." if compared else ".")]

@@ -1,7 +1,9 @@
-"""From records to the results of cells: their trials gathered, and what must be said of them marked."""
+"""From records to results: the trials of each cell, and marks for what a reader must know about them."""
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,45 +12,28 @@ import numpy as np
 from unflip._validation import FloatArray
 from unflip.bench.cells import noise_label, noise_of
 from unflip.bench.experiment import Experiment, Figure
-from unflip.report.commits import UNKNOWN, made_by, reference_of
 
-LAST = 10  # epochs that make the number of a run; of a run shorter than twice that, its second half
-PAPER = "paper"  # the name of the protocol that is the paper's
+LAST = 10  # epochs that make the number of a run; a run shorter than twice that is scored by its second half
+PAPER = "paper"  # the name of the paper's protocol
+CHANGED = " + changes"
+UNKNOWN = "unknown"
 
 Record = Mapping[str, Any]
-Row = tuple[str, str]
+Row = tuple[str, str]  # data set, noise
 Key = tuple[str, str, str]  # data set, noise, method
 
 
 @dataclass(frozen=True)
 class Result:
-    """The trials of one cell of a table.
+    """The trials of one cell of a table."""
 
-    Attributes
-    ----------
-    curves : array of shape (trials, epochs)
-        Test accuracy, per cent; one epoch for a method that is fitted at once.
-    transition_kind : str or None
-        The estimator of the T that the method was given.
-    transition_errors : dict of int to float
-        By seed, where the error of T is known.
-    seconds : float
-        Mean over trials.
-    commits : tuple of str
-        One a trial; "unknown" where the record names none.
-    transition_commits : tuple of str
-        Of the T that trials were given, where the record tells: one a trial.
-    marks : tuple of str
-        "protocol": not the paper's; "commit": a trial, or its T, was made by another commit, or by changed sources.
-    """
-
-    curves: FloatArray
-    transition_kind: str | None
-    transition_errors: dict[int, float]
-    seconds: float
-    commits: tuple[str, ...]
-    transition_commits: tuple[str, ...]
-    marks: tuple[str, ...]
+    curves: FloatArray  # (trials, epochs), test accuracy in percent; one epoch for a method that is fitted at once
+    transition_kind: str | None  # the estimator of the T that the method was given
+    transition_errors: dict[int, float]  # by seed, if the error of T is known
+    seconds: float  # mean over trials
+    commits: tuple[str, ...]  # one per trial; "unknown" if the record does not name one
+    transition_commits: tuple[str, ...]  # of the T that trials were given, if the record tells
+    marks: tuple[str, ...]  # "protocol": not the paper's; "commit": made, or its T made, by another one or by changes
 
     @property
     def trials(self) -> int:
@@ -60,7 +45,7 @@ class Result:
 
     @property
     def last(self) -> FloatArray:
-        """The curves' last ten epochs, or second half where that is shorter; shape (trials, at most 10)."""
+        """The last ten epochs of the curves, or their second half if that is shorter; shape (trials, at most 10)."""
         return self.curves[:, -max(1, min(LAST, self.epochs // 2)) :]
 
     @cached_property
@@ -68,69 +53,47 @@ class Result:
         """Mean over trials of the mean of the last epochs."""
         return float(self.last.mean(axis=1).mean())
 
-    @property
-    def deviation_over(self) -> str | None:
-        """What ``deviation`` is over: "trials", "epochs" where there is one trial, None where there is one number."""
-        return "trials" if self.trials > 1 else "epochs" if self.epochs > 1 else None
-
-    @cached_property
-    def deviation(self) -> float | None:
-        """Standard deviation over trials of the mean of the last epochs; of one trial, that of its epochs."""
-        if self.deviation_over == "trials":
-            return float(self.last.mean(axis=1).std())
-        return self.epoch_deviation
-
     @cached_property
     def epoch_deviation(self) -> float | None:
-        """Standard deviation over the last epochs, its mean over trials."""
+        """Standard deviation over the last epochs, averaged over trials."""
         return float(self.last.std(axis=1).mean()) if self.epochs > 1 else None
 
-    @property
-    def deviations(self) -> list[float]:
-        """Those that there are: over trials, then over the last epochs."""
-        found = (self.deviation if self.trials > 1 else None, self.epoch_deviation)
-        return [deviation for deviation in found if deviation is not None]
+    @cached_property
+    def deviations(self) -> dict[str, float]:
+        """Standard deviations over "trials", of the mean of the last epochs, and over the last "epochs", if several."""
+        over_trials = {"trials": float(self.last.mean(axis=1).std())} if self.trials > 1 else {}
+        return over_trials | ({} if self.epoch_deviation is None else {"epochs": self.epoch_deviation})
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results of an experiment under one protocol.
-
-    Attributes
-    ----------
-    experiment : Experiment
-    protocol : str
-    commit : str or None
-        The numbers of other commits are marked. None: no record names one.
-    cells : dict of (dataset, noise, method) to Result
-    """
+    """The results of an experiment under one protocol."""
 
     experiment: Experiment
     protocol: str
-    commit: str | None
+    commit: str | None  # numbers of other commits are marked; None if no record names a commit
     cells: dict[Key, Result]
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Data set and noise of which there is a result, in the experiment's order."""
+        """Data set and noise of each row that has a result, in the experiment's order."""
         found = {(dataset, noise) for dataset, noise, _ in self.cells}
         return [row for row in self.experiment.rows if row in found]
 
     @cached_property
     def methods(self) -> list[str]:
-        """Methods of which there is a result, in the experiment's order."""
+        """Methods that have a result, in the experiment's order."""
         found = {method for _, _, method in self.cells}
-        return [method for method in self.experiment.columns if method in found]
+        return [method for method in self.experiment.methods if method in found]
 
     @property
     def planned(self) -> int:
-        """Trials of a cell once the protocol is done."""
+        """Number of trials of a cell once the protocol is complete."""
         return len(self.experiment.protocols[self.protocol].seeds)
 
     def paper_best(self, row: Row) -> tuple[float, list[str]] | None:
-        """Return the best of all the paper's numbers of a row and the methods that reach it; None if it has none."""
-        paper = self.experiment.paper
-        printed = {m: mean for (dataset, noise, m), (mean, _) in paper.items() if (dataset, noise) == row}
+        """Return the paper's best number for a row and the methods that reach it; None if it has none."""
+        printed = {m: mean for (*where, m), (mean, _) in self.experiment.paper.items() if tuple(where) == row}
         best = max(printed.values(), default=None)
         return None if best is None else (best, [method for method, mean in printed.items() if mean == best])
 
@@ -150,14 +113,14 @@ def gather(experiment: Experiment, records: Iterable[Record], protocol: str, com
             key = _key(experiment, record)
             if key in chosen and chosen[key]["hash"] != record["hash"]:
                 raise ValueError(
-                    f"two records of {', '.join(map(str, key))}, protocol {protocol}, differ in their settings: "
-                    f"{chosen[key]['hash']} and {record['hash']}; pass the records of one experiment only"
+                    f"the records {chosen[key]['hash']} and {record['hash']} of {', '.join(map(str, key))}, protocol "
+                    f"{protocol}, differ in their settings; pass the records of one experiment only"
                 )
             chosen[key] = record
             if record.get("data") is not None:
                 dataset, noise, _, seed = key
                 _check_same_data(trained_on.setdefault((dataset, noise, seed), record), record)
-    reference = reference_of(chosen.values(), commit)
+    reference = _reference(chosen.values(), commit)
     as_paper = _cells_of_paper(experiment)
     trials: dict[Key, list[Record]] = {}
     for dataset, noise, method, seed in sorted(chosen):
@@ -178,6 +141,23 @@ def noise_title(label: str) -> str:
     return "Human" if noise["kind"] == "given" else f"{noise['kind'].capitalize()} {100 * noise['rate']:g}%"
 
 
+def made_by(commit: str, reference: str | None) -> bool:
+    """Say whether the reference made a trial, with unchanged sources; None stands for an unknown one."""
+    return commit.startswith(reference or UNKNOWN) and not commit.endswith(CHANGED)
+
+
+def _reference(records: Iterable[Record], commit: str | None) -> str | None:
+    """Return the commit whose numbers need no mark: the requested one, or the one that made most records."""
+    if commit is not None:
+        if not re.fullmatch(rf"[0-9a-f]{{7,40}}({re.escape(CHANGED)})?", commit):
+            raise ValueError(f"commit must be 7 to 40 hexadecimal digits; got {commit!r}")
+        return commit.removesuffix(CHANGED)
+    found = [(record["commit"].removesuffix(CHANGED), record["finished"]) for record in records if record["commit"]]
+    counts = Counter(name for name, _ in found)
+    # If several made equally many, the one that was last at work, whatever the order of the records.
+    return max(counts, key=lambda name: (counts[name], max(f for n, f in found if n == name), name), default=None)
+
+
 def _key(experiment: Experiment, record: Record) -> tuple[str, str, str, int]:
     cell = record["cell"]
     noise = noise_label(cell["noise"])
@@ -188,8 +168,8 @@ def _key(experiment: Experiment, record: Record) -> tuple[str, str, str, int]:
     ):
         if value not in known:
             raise ValueError(
-                f"the record {record['hash']} is of the {what} {value!r}, which the experiment {experiment.name} does "
-                f"not have; it has {', '.join(known)}. Leave the record out, or pass the experiment that it is of"
+                f"the record {record['hash']} has the {what} {value!r}, which is not in the experiment "
+                f"{experiment.name} ({', '.join(known)}); leave the record out, or pass its experiment"
             )
     return cell["dataset"], noise, cell["method"], cell["seed"]
 
@@ -199,9 +179,9 @@ def _check_same_data(first: Record, second: Record) -> None:
         cell = first["cell"]
         raise ValueError(
             f"the records {first['hash']} and {second['hash']} are both of {cell['dataset']}, "
-            f"{noise_label(cell['noise'])}, seed {cell['seed']}, but the data were not the same: {first['data']} and "
-            f"{second['data']}. Their numbers cannot stand side by side: remove the records of the data that you do "
-            "not mean, and run their cells again"
+            f"{noise_label(cell['noise'])}, seed {cell['seed']}, but of different data: {first['data']} and "
+            f"{second['data']}. Their numbers cannot be compared; remove the records of the wrong data, and run their "
+            "cells again"
         )
 
 
@@ -214,7 +194,7 @@ def _result(
         raise ValueError(
             f"the trials of {', '.join(key)} have different numbers of epochs: {lengths}; pass records of one protocol"
         )
-    cell = records[0]["cell"]
+    kind = records[0]["cell"]["transition"]
     marks = []
     if as_paper is not None and any(as_paper.get(key) != _without_names(record["cell"]) for record in records):
         marks.append("protocol")
@@ -223,14 +203,11 @@ def _result(
     transition_commits = tuple(source["commit"] or UNKNOWN for source in sources)
     if not all(made_by(commit, reference) for commit in commits + transition_commits):
         marks.append("commit")
+    errors = {record["cell"]["seed"]: record["result"]["transition_error"] for record in records}
     return Result(
         curves=100 * np.array(curves),
-        transition_kind=None if cell["transition"] is None else cell["transition"]["kind"],
-        transition_errors={
-            record["cell"]["seed"]: record["result"]["transition_error"]
-            for record in records
-            if record["result"]["transition_error"] is not None
-        },
+        transition_kind=None if kind is None else kind["kind"],
+        transition_errors={seed: error for seed, error in errors.items() if error is not None},
         seconds=float(np.mean([record["result"]["seconds"] for record in records])),
         commits=commits,
         transition_commits=transition_commits,
@@ -239,14 +216,14 @@ def _result(
 
 
 def _cells_of_paper(experiment: Experiment) -> dict[Key, dict[str, Any]] | None:
-    """What the paper's protocol makes of each cell; None for an experiment that has nothing to do with the paper.
+    """Return what the paper's protocol makes of each cell; None if the experiment is not about the paper.
 
     Cells are compared, not names: a linear method is the same under a protocol that only changes epochs.
     """
     if PAPER not in experiment.protocols:
         return {} if experiment.paper else None
     cells = experiment.cells(protocol=PAPER)
-    return {(cell.dataset, cell.noise_label, cell.method): _without_names(cell.as_dict()) for cell in cells}
+    return {(cell.dataset, cell.noise_label, cell.method): _without_names(asdict(cell)) for cell in cells}
 
 
 def _without_names(cell: Mapping[str, Any]) -> dict[str, Any]:

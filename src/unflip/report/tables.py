@@ -8,21 +8,14 @@ from itertools import groupby
 from unflip.report.grid import Entry, Grid
 from unflip.report.results import Results
 
-LATEX = {
+LATEX = {sign: rf"\{sign}" for sign in "{}&%$#_"} | {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "|": r"\textbar{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
-    "[": "{[}",  # a row that begins so would be an argument of the line break before it
+    "[": "{[}",  # at the start of a row, it would be an argument of the line break before it
     "*": "{*}",  # and so would this
     "±": r"$\pm$",
     "−": "$-$",
@@ -31,7 +24,7 @@ LATEX = {
     "‡": r"\ddag{}",
     "§": r"\S{}",
     "μ": r"$\mu$",
-    "µ": r"$\mu$",  # the sign of micro, which looks the same
+    "µ": r"$\mu$",  # the micro sign, which looks the same
 }
 COLUMNS = (
     *("dataset", "noise", "method", "protocol", "trials", "planned_trials", "epochs"),
@@ -78,14 +71,14 @@ def markdown_table(grid: Grid) -> str:
 
 
 def latex_table(grid: Grid) -> str:
-    """Return a grid as a LaTeX float with booktabs' rules; what is too wide for the page is shrunk to it."""
+    """Return a grid as a LaTeX float with booktabs' rules, shrunk to the page if it is too wide."""
     environment = "table*" if len(grid.heads) > 4 else "table"
     body: list[str] = []
     above = None
     for labels, entries in grid.rows:
         cells = list(map(_latex, labels))
         if len(labels) > 1 and labels[0] == above:
-            cells[0] = ""  # a data set is named once
+            cells[0] = ""  # name a data set once
         elif len(labels) > 1 and above is not None:
             body.append(r"\midrule")
         above = labels[0]
@@ -117,12 +110,12 @@ def latex_table(grid: Grid) -> str:
 
 
 def csv_table(results: Results) -> str:
-    """Return one line a cell of the table, numbers in full precision, empty where there is none.
+    """Return one line per cell of the table, with numbers in full precision and empty fields where there is none.
 
-    Accuracies, their deviations and differences are in per cent, seconds the mean of the trials; ``marks`` has the
-    words "protocol" and "commit", ``commit`` all that made the trials, ``transition_commit`` all that made their T.
-    ``deviation`` is over ``deviation_over``, ``epoch_deviation`` over the last epochs. ``paper_best`` is the best
-    of all the paper's numbers of the same data and noise, ``above_paper_best`` the mean less it.
+    Accuracies, their deviations and differences are in percent, seconds are the mean over trials. ``marks`` has the
+    words "protocol" and "commit", ``commit`` all commits that made the trials, ``transition_commit`` all that made
+    their T. ``deviation`` is over ``deviation_over``, ``epoch_deviation`` over the last epochs. ``paper_best`` is the
+    paper's best number for the same data and noise, ``above_paper_best`` the mean minus that.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -138,13 +131,10 @@ def csv_table(results: Results) -> str:
             result = results.cells.get(key)
             if result is not None:
                 errors = list(result.transition_errors.values())
+                over, deviation = next(iter(result.deviations.items()), (None, None))
+                line |= {"trials": result.trials, "epochs": result.epochs, "mean": result.mean}
+                line |= {"deviation": deviation, "deviation_over": over, "epoch_deviation": result.epoch_deviation}
                 line |= {
-                    "trials": result.trials,
-                    "epochs": result.epochs,
-                    "mean": result.mean,
-                    "deviation": result.deviation,
-                    "deviation_over": result.deviation_over,
-                    "epoch_deviation": result.epoch_deviation,
                     "above_paper_best": None if paper_best is None else result.mean - paper_best,
                     "transition_error": sum(errors) / len(errors) if errors else None,
                     "seconds": result.seconds,

@@ -1,11 +1,15 @@
-"""The table of datasets. One more is a reader and an entry here."""
+"""The catalogue of data sets, and reading one by its name. A new data set is a reader and an entry here."""
 
+import os
 from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from unflip.datasets.animal10n import count_animal10n, read_animal10n
 from unflip.datasets.cifar10 import count_cifar10, read_cifar10
-from unflip.datasets.digits import read_digits
-from unflip.datasets.entry import Download, Entry, Need
+from unflip.datasets.entry import Arrays, Dataset, Download, Entry, Need, PathLike, check_readable, pickle_error
 from unflip.datasets.idx import count_mnist, read_mnist
 from unflip.datasets.npz import (
     DIGITS,
@@ -13,7 +17,7 @@ from unflip.datasets.npz import (
     count_cifar10n,
     read_cifar10_features,
     read_cifar10n,
-    read_cifar10n_images,
+    read_features,
 )
 from unflip.datasets.svhn import count_svhn, read_svhn
 
@@ -23,6 +27,9 @@ CLOTHES = (
 )
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 ANIMALS = ("cat", "lynx", "wolf", "coyote", "cheetah", "jaguar", "chimpanzee", "orangutan", "hamster", "guinea pig")
+CIFAR10_PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
+ANIMALS_PAGE = "https://dm.kaist.ac.kr/datasets/animal-10n"
+SVHN_PAGE = "http://ufldl.stanford.edu/housenumbers"
 
 IDX_FILES = (
     "train-images-idx3-ubyte.gz",
@@ -30,19 +37,18 @@ IDX_FILES = (
     "t10k-images-idx3-ubyte.gz",
     "t10k-labels-idx1-ubyte.gz",
 )
-# (training, test)
+# Labels of each class, for training and for testing.
 MNIST_COUNTS = (
     (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
     (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
 )
-CLOTHES_COUNTS = ((6000,) * 10, (1000,) * 10)
 CIFAR10_COUNTS = ((5000,) * 10, (1000,) * 10)
 CIFAR10_FOLDERS = ("cifar10/", "cifar10/cifar-10-batches-bin/", "cifar-10-batches-bin/")
 CIFAR10_NEEDS = tuple(
     Need(
         places=tuple(f"{folder}{name}.bin" for folder in CIFAR10_FOLDERS),
-        how="`unflip data fetch cifar10` downloads the binary version, cifar-10-binary.tar.gz, from "
-        "https://www.cs.toronto.edu/~kriz/cifar.html",
+        how="Run `unflip data fetch cifar10` to download the binary version, cifar-10-binary.tar.gz, from "
+        + CIFAR10_PAGE,
         pickles=(
             *(f"cifar10/{name}", name),
             *(f"{folder}cifar-10-{form}" for folder in ("cifar10/", "") for form in ("batches-py", "python.tar.gz")),
@@ -64,78 +70,131 @@ CONVERT_HUMAN_LABELS = (
 HUMAN_LABELS = Need(
     places=("cifar10n_labels.npz", "cifar10n/cifar10n_labels.npz"),
     how="The official labels of CIFAR-10N, CIFAR-10_human.pt on https://github.com/UCSC-REAL/cifar-10-100n, are a "
-    "pickle; turn it once, without running code from it, into cifar10n_labels.npz in the data directory: "
+    "pickle; convert it once, without running code from it, to cifar10n_labels.npz in the data directory: "
     + CONVERT_HUMAN_LABELS,
     pickles=tuple(
         f"{folder}CIFAR-10_human.{form}" for folder in ("", "cifar10n/", "cifar10/") for form in ("pt", "npy")
     ),
 )
-# name here, title, key in the official file
+# Name here, title, key in the official file.
 HUMAN_SETS = (
     ("aggregate", "CIFAR-10N, majority of three people", "aggre_label"),
     ("random1", "CIFAR-10N, first person", "random_label1"),
     ("random2", "CIFAR-10N, second person", "random_label2"),
     ("random3", "CIFAR-10N, third person", "random_label3"),
-    ("worse", "CIFAR-10N, a wrong answer where one of three people gave one", "worse_label"),
+    ("worse", "CIFAR-10N, a wrong answer if any of three people gave one", "worse_label"),
 )
 
 
-def _idx_entry(
-    name: str,
-    title: str,
-    class_names: tuple[str, ...],
-    class_counts: tuple[tuple[int, ...], ...],
-    licence: str,
-    source: str,
-    server: str,
-    md5: tuple[str, ...],
-) -> Entry:
-    """MNIST and its kin: four IDX files, gzipped or not."""
-    how = f"`unflip data fetch {name}` downloads {', '.join(IDX_FILES)} from {server}"
-    return Entry(
-        name=name,
-        title=title,
-        read=read_mnist,
-        needs=tuple(Need((f"{name}/{file}", f"{name}/{file.removesuffix('.gz')}"), how) for file in IDX_FILES),
-        n_train=60_000,
-        n_test=10_000,
-        shape=(1, 28, 28),
-        class_names=class_names,
-        licence=licence,
-        source=source,
-        downloads=_downloads(name, server, dict(zip(IDX_FILES, md5, strict=True))),
-        count=count_mnist,
-        class_counts=class_counts,
-    )
+def load_dataset(name: PathLike, data_dir: PathLike | None = None) -> Dataset:
+    """Read a data set of the catalogue, or any ``.npz`` file of features.
+
+    Parameters
+    ----------
+    name : str or path-like
+        A name of :func:`catalogue`, such as ``"mnist"``, or the path of an ``.npz`` file with the arrays ``x_train``,
+        ``x_test``, ``y_test``, and ``y_train`` (clean labels), ``y_noisy`` or both.
+    data_dir : path-like, default=None
+        Folder of the data sets. If None, ``UNFLIP_DATA`` or a folder in the user's cache is used.
+
+    Examples
+    --------
+    >>> data = load_dataset("digits")
+    >>> data.x_train.shape, data.y_test.shape
+    ((1078, 1, 8, 8), (719,))
+    """
+    if name in CATALOGUE:
+        return CATALOGUE[str(name)].load(data_dir)
+    path = Path(name).expanduser()
+    if path.suffix.lower() in (".pt", ".pth", ".pkl", ".pickle"):
+        raise pickle_error(path, HUMAN_LABELS.how)
+    if path.name in ("cifar-10-batches-py", "cifar-10-python.tar.gz"):
+        raise pickle_error(path, CIFAR10_NEEDS[0].how)
+    if path.suffix.lower() != ".npz":
+        raise ValueError(f"{_unknown(name)}, or give the path of an .npz file")
+    if not path.exists():
+        raise FileNotFoundError(
+            f"the file {path.absolute()} does not exist; give the path of an .npz file, or a name of the catalogue: "
+            + ", ".join(CATALOGUE)
+        )
+    check_readable(path)
+    return read_features(path)
 
 
-def _human_entry(name: str, title: str, key: str, images: bool = False) -> Entry:
-    """CIFAR-10N with the features or with the images of CIFAR-10, and one set of human labels."""
-    return Entry(
-        name=name,
-        title=f"{title}, {'images' if images else 'features'}",
-        read=partial(read_cifar10n_images if images else read_cifar10n, key=key),
-        needs=(*CIFAR10_NEEDS, HUMAN_LABELS) if images else (FEATURES, HUMAN_LABELS),
-        n_train=50_000,
-        n_test=10_000,
-        shape=(3, 32, 32) if images else (320,),
-        class_names=CIFAR10,
-        licence="CC BY-NC 4.0",
-        source="http://www.noisylabels.com",
-        count=partial(count_cifar10n, key=key),
-        class_counts=CIFAR10_COUNTS,
+def catalogue() -> list[Entry]:
+    """Return every data set that has a name, with its sizes, license, source, and ``on_disk(data_dir)``."""
+    return list(CATALOGUE.values())
+
+
+def find_entry(name: str) -> Entry:
+    """Return the entry of a name, or say which names there are."""
+    if name not in CATALOGUE:
+        raise ValueError(_unknown(name))
+    return CATALOGUE[name]
+
+
+def _unknown(name: PathLike) -> str:
+    return f"unknown data set {os.fspath(name)!r}; choose one of {', '.join(CATALOGUE)}"
+
+
+def _read_digits() -> Arrays:
+    """Read scikit-learn's digits with a fixed split, 60 % for training; images become (n, 1, 8, 8)."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    X, y = load_digits(return_X_y=True)
+    images = (X.reshape(-1, 1, 8, 8) / 16).astype(np.float32)  # gray levels are 0 .. 16
+    x_train, x_test, y_train, y_test = train_test_split(
+        images, y.astype(np.int64), test_size=0.4, stratify=y, random_state=0
     )
+    return Arrays(x_train, y_train, x_test, y_test)
 
 
 def _downloads(name: str, server: str, md5: dict[str, str]) -> tuple[Download, ...]:
     return tuple(Download(server + file, f"md5:{digest}", f"{name}/{file}") for file, digest in md5.items())
 
 
+def _idx_entry(name: str, server: str, md5: str, **rest: Any) -> Entry:
+    """Return the entry of MNIST or a data set like it: four IDX files, gzipped or not."""
+    how = f"Run `unflip data fetch {name}` to download {', '.join(IDX_FILES)} from {server}"
+    return Entry(
+        name=name,
+        read=read_mnist,
+        needs=tuple(Need((f"{name}/{file}", f"{name}/{file.removesuffix('.gz')}"), how) for file in IDX_FILES),
+        n_train=60_000,
+        n_test=10_000,
+        shape=(1, 28, 28),
+        downloads=_downloads(name, server, dict(zip(IDX_FILES, md5.split(), strict=True))),
+        count=count_mnist,
+        **rest,
+    )
+
+
+def _cifar10_entry(licence: str = "none stated", source: str = CIFAR10_PAGE, **rest: Any) -> Entry:
+    """Return an entry with the samples of CIFAR-10: its images or features of them."""
+    rest |= {"n_train": 50_000, "n_test": 10_000, "class_names": CIFAR10, "class_counts": CIFAR10_COUNTS}
+    return Entry(licence=licence, source=source, **rest)
+
+
+def _human_entry(name: str, title: str, key: str, images: bool) -> Entry:
+    """Return the entry of one set of human labels, with the images or the features of CIFAR-10."""
+    return _cifar10_entry(
+        name=f"cifar10n-{name}-images" if images else f"cifar10n-{name}",
+        title=f"{title}, {'images' if images else 'features'}",
+        read=partial(read_cifar10n, key=key),
+        needs=(*CIFAR10_NEEDS, HUMAN_LABELS) if images else (FEATURES, HUMAN_LABELS),
+        shape=(3, 32, 32) if images else (320,),
+        licence="CC BY-NC 4.0",
+        source="http://www.noisylabels.com",
+        count=partial(count_cifar10n, key=key),
+    )
+
+
 ENTRIES = (
     Entry(
         name="digits",
         title="scikit-learn's digits",
-        read=read_digits,
+        read=_read_digits,
         needs=(),
         n_train=1_078,
         n_test=719,
@@ -151,28 +210,20 @@ ENTRIES = (
         class_counts=MNIST_COUNTS,
         licence="CC BY-SA 3.0",
         source="http://yann.lecun.com/exdb/mnist",
-        server="https://ossci-datasets.s3.amazonaws.com/mnist/",  # the source no longer hands out the files
-        md5=(
-            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "d53e105ee54ea40749a09fcbcd1e9432",
-            "9fb629c4189551a2d022fa330f9573f3",
-            "ec29112dd5afa0611ce80d1b7f02629c",
-        ),
+        server="https://ossci-datasets.s3.amazonaws.com/mnist/",  # the source no longer offers the files
+        md5="f68b3c2dcbeaaa9fbdd348bbdeb94873 d53e105ee54ea40749a09fcbcd1e9432 "
+        "9fb629c4189551a2d022fa330f9573f3 ec29112dd5afa0611ce80d1b7f02629c",
     ),
     _idx_entry(
         name="fashion-mnist",
         title="Fashion-MNIST",
         class_names=CLOTHES,
-        class_counts=CLOTHES_COUNTS,
+        class_counts=((6000,) * 10, (1000,) * 10),
         licence="MIT",
         source="https://github.com/zalandoresearch/fashion-mnist",
         server="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-        md5=(
-            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "25c81989df183df01b3e8a0aad5dffbe",
-            "bef4ecab320f06d8554ea6380940ec79",
-            "bb300cfdad3c16e7a12a480ee83cd310",
-        ),
+        md5="8d4fb7e6c68d591d4c3dfef9ec88bf0d 25c81989df183df01b3e8a0aad5dffbe "
+        "bef4ecab320f06d8554ea6380940ec79 bb300cfdad3c16e7a12a480ee83cd310",
     ),
     Entry(
         name="svhn",
@@ -181,8 +232,7 @@ ENTRIES = (
         needs=tuple(
             Need(
                 places=(f"svhn/{part}_32x32.mat",),
-                how="`unflip data fetch svhn` downloads train_32x32.mat and test_32x32.mat from "
-                "http://ufldl.stanford.edu/housenumbers",
+                how=f"Run `unflip data fetch svhn` to download train_32x32.mat and test_32x32.mat from {SVHN_PAGE}",
             )
             for part in ("train", "test")
         ),
@@ -191,10 +241,10 @@ ENTRIES = (
         shape=(3, 32, 32),
         class_names=DIGITS,
         licence="non-commercial",
-        source="http://ufldl.stanford.edu/housenumbers",
+        source=SVHN_PAGE,
         downloads=_downloads(
             "svhn",
-            "http://ufldl.stanford.edu/housenumbers/",
+            SVHN_PAGE + "/",
             {
                 "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
                 "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
@@ -202,41 +252,29 @@ ENTRIES = (
         ),
         count=count_svhn,
     ),
-    Entry(
+    _cifar10_entry(
         name="cifar10",
         title="CIFAR-10",
         read=read_cifar10,
         needs=CIFAR10_NEEDS,
-        n_train=50_000,
-        n_test=10_000,
         shape=(3, 32, 32),
-        class_names=CIFAR10,
-        licence="none stated",
-        source="https://www.cs.toronto.edu/~kriz/cifar.html",
         downloads=_downloads(
             "cifar10",
             "https://www.cs.toronto.edu/~kriz/",
             {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
         ),
         count=count_cifar10,
-        class_counts=CIFAR10_COUNTS,
     ),
-    Entry(
+    _cifar10_entry(
         name="cifar10-features",
         title="CIFAR-10, features",
         read=read_cifar10_features,
         needs=(FEATURES,),
-        n_train=50_000,
-        n_test=10_000,
         shape=(320,),
-        class_names=CIFAR10,
         licence="as CIFAR-10",
-        source="https://www.cs.toronto.edu/~kriz/cifar.html",
         count=count_cifar10_features,
-        class_counts=CIFAR10_COUNTS,
     ),
-    *(_human_entry(f"cifar10n-{name}", title, key) for name, title, key in HUMAN_SETS),
-    *(_human_entry(f"cifar10n-{name}-images", title, key, images=True) for name, title, key in HUMAN_SETS),
+    *(_human_entry(*labels, images) for images in (False, True) for labels in HUMAN_SETS),
     Entry(
         name="animal10n",
         title="Animal-10N",
@@ -244,9 +282,8 @@ ENTRIES = (
         needs=tuple(
             Need(
                 places=(f"animal10n/{part}",),
-                how="Animal-10N is given out on request: ask for the raw image version on "
-                "https://dm.kaist.ac.kr/datasets/animal-10n and put its folders training and testing in the folder "
-                "animal10n of the data directory",
+                how=f"Animal-10N is available on request: ask for the raw image version on {ANIMALS_PAGE} and put its "
+                "folders training and testing in the folder animal10n of the data directory",
                 is_folder=True,
             )
             for part in ("training", "testing")
@@ -256,7 +293,7 @@ ENTRIES = (
         shape=(3, 64, 64),
         class_names=ANIMALS,
         licence="none stated",
-        source="https://dm.kaist.ac.kr/datasets/animal-10n",
+        source=ANIMALS_PAGE,
         count=count_animal10n,
     ),
 )

@@ -50,9 +50,9 @@ def test_what_the_deviations_are_over(experiment, make):
     deep = [make(*KEY, WAVES, seed=seed) for seed in range(2)]
     linear = [make("mnist", "sym 20", "ridge", [0.8], seed=seed) for seed in range(2)]
     both, epochs, trials = (
-        "± b / c: b over",
-        "± c: over the last ten epochs, of one trial",
-        "± b: over trials, of a method without epochs",
+        "± b / c: b is over",
+        "± c: over the last ten epochs of one trial",
+        "± b: over trials, for a method without epochs",
     )
     for records, kinds in (
         (deep, {both}),
@@ -126,13 +126,13 @@ def test_commits_in_the_notes(experiment, make):
         records = [make(*KEY, WAVES, seed=s, commit=c) for s, c in enumerate(commits)]
         return commit_notes(accuracy_grid(gather(experiment, records, "short", **options)))
 
-    start = "‡ Made, or its T made, by another commit or by changed sources:"
+    start = "‡ This number, or its T, was made by another commit or by modified sources:"
     assert notes(COMMIT, COMMIT) == ["Made by commit aaaaaaaaaaaa."]
     assert notes(None) == ["Made by commit unknown."]
     assert notes(COMMIT, COMMIT, commit=OTHER) == [f"{start} aaaaaaaaaaaa (2 trials)."]
     assert notes(COMMIT, f"{COMMIT} + changes", None) == [
         f"{start} aaaaaaaaaaaa + changes (1 trial), unknown (1 trial).",
-        "Made by commit aaaaaaaaaaaa, but for these.",
+        "Made by commit aaaaaaaaaaaa, except for these.",
     ]
 
 
@@ -145,8 +145,8 @@ def test_a_transition_matrix_of_another_commit_in_the_notes(experiment, make):
     assert symbols(transition) == "‡"
     for grid in (accuracy, transition):
         assert commit_notes(grid) == [
-            "‡ Made, or its T made, by another commit or by changed sources: T by bbbbbbbbbbbb (2 trials).",
-            "Made by commit aaaaaaaaaaaa, but for these.",
+            "‡ This number, or its T, was made by another commit or by modified sources: T by bbbbbbbbbbbb (2 trials).",
+            "Made by commit aaaaaaaaaaaa, except for these.",
         ]
 
 
@@ -165,7 +165,7 @@ def test_the_notes_say_which_epochs_count(experiment, make, epochs, meant):
     records.append(make("mnist", "sym 20", "ridge", [0.8]))
     notes = accuracy_grid(gather(experiment, records, "short")).notes
     assert any(note.startswith(f"Ours: the mean of the {meant}, ") for note in notes)
-    assert any(note.startswith(f"± c: over the {meant}, ") for note in notes)
+    assert any(note.startswith(f"± c: over the {meant} of ") for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -199,12 +199,10 @@ def test_methods_of_two_networks(experiment, make):
     def notes(experiment, records):
         return [note for note in accuracy_grid(gather(experiment, records, "short")).notes if "networks" in note]
 
-    told = "One, Two: two networks, scored here together, by the mean of their probabilities"
+    told = "One, Two: two networks, scored together here by the mean of their probabilities"
     assert notes(more, records) == [f"{told}."]
     paper = {("mnist", "sym 20", "two"): (90.0, 0.1)}
-    assert notes(dataclasses.replace(more, paper=paper), records) == [
-        f"{told}; the paper's numbers may be scored otherwise."
-    ]
+    assert notes(dataclasses.replace(more, paper=paper), records) == [f"{told}; the paper may score them differently."]
     assert notes(more, [base]) == []
 
 

@@ -1,10 +1,9 @@
-"""One cell from data to result: the path of the whole library in one function.
+"""One trial, from data to result: the path of the whole library in one function.
 
-Clean training labels are seen by ``noisy_data`` alone, which draws the noise from them and knows the true T; no learner
-sees them. The test labels score predictions and serve nothing else.
+Only ``noisy_data`` sees the clean training labels: it draws the noise from them and knows the true T. No learner sees
+them. The test labels are used for scoring predictions and nothing else.
 """
 
-import inspect
 import time
 from collections.abc import Iterable
 from functools import lru_cache
@@ -17,7 +16,7 @@ import numpy as np
 from unflip import registry
 from unflip._validation import FloatArray, IntArray
 from unflip.bench.cells import HASH_LENGTH, Cell, Estimate
-from unflip.bench.settings import estimator_class, linear_class, parts
+from unflip.bench.settings import estimator_class, linear_class, own_settings, parts, taken_by
 from unflip.core import clean_prior
 from unflip.datasets import Dataset, catalogue, load_dataset
 from unflip.metrics import transition_error
@@ -37,25 +36,26 @@ def run_cell(
     T : array of shape (n_classes, n_classes), default=None
         What :func:`run_estimate` returned for ``cell.estimate``.
     data_dir : str, default=None
-        Where the data sets are; None is the default of :func:`unflip.datasets.load_dataset`.
+        Folder of the data sets. If None, that of :func:`unflip.datasets.load_dataset` is used.
     checkpoint : path, default=None
-        Where a deep method keeps its state after each epoch, to go on from there when it was stopped.
+        File in which a deep method keeps its state after each epoch, so that an interrupted run can continue.
 
     Returns
     -------
     dict
-        accuracy (a list: one an epoch, or one number of a linear method), transition, transition_error, noise_rate (the
-        share of wrong labels that was drawn), seconds, data (what :meth:`NoisyData.fingerprint` returns).
+        ``accuracy`` (a list: one per epoch, or a single number for a linear method), ``transition``,
+        ``transition_error``, ``noise_rate`` (the share of wrong labels that was drawn), ``seconds`` and ``data`` (what
+        :meth:`NoisyData.fingerprint` returns).
     """
     data = noisy_data(cell.dataset, cell.subset, cell.noise, cell.seed, data_dir)
     if cell.transition is not None and T is None:
-        raise ValueError(f"{cell.title} needs a T; run its estimate first")
+        raise ValueError(f"{cell.title} needs T; run its estimate first")
     prior = None if T is None else clean_prior(np.bincount(data.y, minlength=data.n_classes) / len(data.y), T)
     if cell.settings["kind"] in registry.names("deep"):
-        accuracy, seconds, learnt = _train(cell, data, T, prior, checkpoint)
+        accuracy, seconds, learned = _train(cell, data, T, prior, checkpoint)
     else:
-        accuracy, seconds, learnt = _fit(cell, data, T)
-    T = learnt if T is None else T
+        accuracy, seconds, learned = _fit(cell, data, T)
+    T = learned if T is None else T
     return {
         "accuracy": accuracy,
         "transition": None if T is None else np.asarray(T).tolist(),
@@ -70,21 +70,19 @@ def run_estimate(task: Estimate, *, data_dir: str | None = None) -> Result:
     """Return the T that a task asks for, its error where the truth is known, and the seconds that it took."""
     data = noisy_data(task.dataset, task.subset, task.noise, task.seed, data_dir)
     start = time.perf_counter()
-    settings = {key: value for key, value in task.transition.items() if key not in ("kind", "network")}
     kind = task.transition["kind"]
     if kind == "true":
         if data.T is None:
-            raise ValueError(f"nobody knows the true T of {task.dataset}; choose an estimator")
+            raise ValueError(f"the true T of {task.dataset} is unknown; choose an estimator")
         T = data.T
     else:
-        x = flat(data.x)
+        make, x = estimator_class(kind), flat(data.x)
+        offered: dict[str, Any] = {"classes": np.arange(data.n_classes), "random_state": task.seed}
         if registry.find(kind, "transition").networks:
             network = dict(task.transition["network"])
-            options = {"network": network.pop("kind"), "network_options": network, "device": "cpu", "progress": False}
-            settings = options | settings
+            offered |= {"network": network.pop("kind"), "network_options": network, "device": "cpu", "progress": False}
             x = unit_scale(data.x)[0]
-        estimator = estimator_class(kind)(**settings, classes=np.arange(data.n_classes), random_state=task.seed)
-        T = estimator.fit(x, data.y).transition_
+        T = make(**taken_by(make, **offered) | own_settings(task.transition)).fit(x, data.y).transition_
     seconds = time.perf_counter() - start
     return {
         "transition": T.tolist(),
@@ -100,7 +98,7 @@ class NoisyData(NamedTuple):
     x_test: np.ndarray
     y_test: IntArray
     n_classes: int
-    T: FloatArray | None  # the true one, for errors only
+    T: FloatArray | None  # the true one, used for errors only
     noise_rate: float | None
 
     def fingerprint(self) -> str:
@@ -108,7 +106,7 @@ class NoisyData(NamedTuple):
         digest = sha256()
         for values in (self.x, self.y, self.x_test, self.y_test):
             digest.update(f"{values.dtype.str} {values.shape}".encode())
-            digest.update(np.ascontiguousarray(values).data.cast("B"))  # the bytes themselves, no copy of them
+            digest.update(np.ascontiguousarray(values).data.cast("B"))  # the bytes themselves, without a copy
         return digest.hexdigest()[:HASH_LENGTH]
 
 
@@ -121,18 +119,18 @@ def noisy_data(
     rows = np.arange(len(data.x_train))
     if subset is not None:
         if subset["rows"] > len(rows):
-            raise ValueError(f"{dataset} has {len(rows)} training rows; a subset of {subset['rows']} cannot be drawn")
-        # Another stream than that of the noise, which takes the seed as it is.
+            raise ValueError(f"a subset of {subset['rows']} cannot be drawn; {dataset} has {len(rows)} training rows")
+        # A stream apart from that of the noise, which takes the seed as it is.
         rows = np.sort(np.random.default_rng([seed, 1]).permutation(rows)[: subset["rows"]])
     clean = None if data.y_train is None else data.y_train[rows]
     if noise["kind"] == "given":
         if data.y_noisy is None:
-            raise ValueError(f"{dataset} has no noisy labels of its own; give it a noise such as 'sym 20'")
+            raise ValueError(f"{dataset} has no noisy labels of its own; add noise to it, such as 'sym 20'")
         y = data.y_noisy[rows]
         T = None if clean is None else _counted(clean, y, c)
     else:
         if clean is None:
-            raise ValueError(f"nobody knows the clean labels of {dataset}, so no noise can be added; use 'human'")
+            raise ValueError(f"the clean labels of {dataset} are unknown, so no noise can be added; use 'human'")
         T = {"symmetric": symmetric, "pairflip": pairflip}[noise["kind"]](c, noise["rate"])
         y = corrupt(clean, T, random_state=seed, classes=np.arange(c))
     rate = None if clean is None else float(np.mean(y != clean))
@@ -143,7 +141,7 @@ def noisy_data(
 def _train(
     cell: Cell, data: NoisyData, T: FloatArray | None, prior: FloatArray | None, checkpoint: Path | None
 ) -> tuple[list[float], float, FloatArray | None]:
-    """A deep method: the accuracy after each epoch over the whole test set, seconds, and the T that it learnt."""
+    """Train a deep method; return the test accuracy after each epoch, the seconds, and the T that it learned."""
     from unflip.deep import Trainer, make_method, make_network
     from unflip.deep.estimator import seeded
 
@@ -154,17 +152,15 @@ def _train(
         method = make_method(cell.settings["kind"], factory, data.n_classes, T, prior, **settings)
     trainer = Trainer(method, **training, seed=cell.seed, progress=False, checkpoint=checkpoint)
     history = trainer.fit(x, data.y, evaluate=(x_test, data.y_test))
-    learnt = getattr(trainer.model, "transition", None)
-    return [epoch["accuracy"] for epoch in history], sum(epoch["seconds"] for epoch in history), learnt
+    learned = getattr(trainer.model, "transition", None)
+    return [epoch["accuracy"] for epoch in history], sum(epoch["seconds"] for epoch in history), learned
 
 
 def _fit(cell: Cell, data: NoisyData, T: FloatArray | None) -> tuple[list[float], float, FloatArray | None]:
-    """A linear method: fitted once; its accuracy on the whole test set, seconds, and the T that it estimated."""
-    settings = {key: value for key, value in cell.settings.items() if key != "kind"}
+    """Fit a linear method once; return its test accuracy, the seconds, and the T that it estimated."""
     make = linear_class(cell.settings["kind"])
-    offered = {"transition": T, "classes": np.arange(data.n_classes), "random_state": cell.seed}
-    taken = inspect.signature(make).parameters
-    settings |= {name: value for name, value in offered.items() if name in taken and value is not None}
+    offered = taken_by(make, transition=T, classes=np.arange(data.n_classes), random_state=cell.seed)
+    settings = own_settings(cell.settings) | offered
     x, x_test = flat(data.x), flat(data.x_test)
     start = time.perf_counter()
     model = make(**settings).fit(x, data.y)
@@ -174,7 +170,7 @@ def _fit(cell: Cell, data: NoisyData, T: FloatArray | None) -> tuple[list[float]
 
 
 def check_data(names: Iterable[str], data_dir: str | None) -> None:
-    """Refuse data sets that are not on disk, each with where it was looked for; what is in their files is not read."""
+    """Refuse data sets that are not on disk and say where each was looked for. Their files are not read."""
     entries = {entry.name: entry for entry in catalogue()}
     missing = []
     for name in names:
@@ -193,7 +189,7 @@ def flat(x: np.ndarray) -> np.ndarray:
 
 
 def unit_scale(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return tables scaled to mean 0 and deviation 1 in the first of them; images, already in [0, 1], as they are."""
+    """Return tables scaled to mean 0 and deviation 1 over the first of them; images, in [0, 1], stay as they are."""
     if x.ndim > 2:
         return (x, *others)
     mean, deviation = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
@@ -201,7 +197,7 @@ def unit_scale(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(((part - mean) / deviation).astype(np.float32) for part in (x, *others))
 
 
-@lru_cache(maxsize=1)  # the cells of a worker mostly share their data
+@lru_cache(maxsize=1)  # most cells of a worker share their data
 def _load(name: str, data_dir: str | None) -> Dataset:
     return load_dataset(name, data_dir)
 
@@ -209,6 +205,9 @@ def _load(name: str, data_dir: str | None) -> Dataset:
 def _counted(clean: IntArray, noisy: IntArray, n_classes: int) -> FloatArray:
     counts = np.zeros((n_classes, n_classes))
     np.add.at(counts, (clean, noisy), 1)
+    # No sample of the class is in the subset, so none of its labels was flipped. 0 / 0 would make T unusable.
+    absent = np.flatnonzero(counts.sum(axis=1) == 0)
+    counts[absent, absent] = 1
     return counts / counts.sum(axis=1, keepdims=True)
 
 

@@ -1,4 +1,4 @@
-"""A task becomes a record: its result or its traceback, and with what program it was made."""
+"""The record of a task: its result or its traceback, and the program, settings and data that produced it."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import subprocess
 import traceback
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -17,56 +18,55 @@ from typing import Any
 import numpy as np
 
 from unflip import __version__
-from unflip.bench.cells import Cell, short_hash
+from unflip.bench import trial
+from unflip.bench.cells import Cell, Task, short_hash
 from unflip.bench.settings import resolved
-from unflip.bench.store import FORMAT, Record, Task
 
+FORMAT = 1
 SOURCE = Path(__file__).parents[1]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
+Record = dict[str, Any]
+
 
 def work(task: Task, T: Any, data_dir: str | None, checkpoint: Path | None) -> Record:
-    """Return the record of a task. This one function runs in local workers and on a Dask cluster alike."""
-    commit()  # now: the source that is loaded, not the one that is there when the cell is done
+    """Run a task and return its record. Local workers and Dask clusters run this same function."""
+    commit()  # now: of the source that is loaded, not of the one that is there when the cell is done
     result, error, made_with = None, None, {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         try:
             settings = resolved(task)  # first: what costs nothing must not fail after hours
-            result = _result(task, T, data_dir, checkpoint)
-            json.dumps(result, allow_nan=False)  # a number that is none is a failure
+            if isinstance(task, Cell):
+                T = None if T is None else np.asarray(T, dtype=np.float64)
+                result = trial.run_cell(task, T, data_dir=data_dir, checkpoint=checkpoint)
+            else:
+                result = trial.run_estimate(task, data_dir=data_dir)
+            json.dumps(result, allow_nan=False)  # NaN in a result is a failure
             made_with = {"resolved": settings, "data": result.pop("data", None)}
         except Exception:
             result, error = None, traceback.format_exc()
-            if checkpoint is not None:  # a retry must not fail in the state that this attempt left
+            if checkpoint is not None:  # a retry must not fail because of the state that this attempt left
                 checkpoint.unlink(missing_ok=True)
     warned = [f"{entry.category.__name__}: {entry.message}" for entry in caught]
     return make_record(task, result, error, warned) | made_with
 
 
-def _result(task: Task, T: Any, data_dir: str | None, checkpoint: Path | None) -> dict[str, Any]:
-    from unflip.bench.run import run_cell, run_estimate
-
-    if not isinstance(task, Cell):
-        return run_estimate(task, data_dir=data_dir)
-    transition = None if T is None else np.asarray(T, dtype=np.float64)
-    return run_cell(task, transition, data_dir=data_dir, checkpoint=checkpoint)
-
-
 def make_record(
     task: Task, result: dict[str, Any] | None, error: str | None = None, warned: Sequence[str] = ()
 ) -> Record:
-    """Return the record of a task: done with a result, or failed with an error; and the warnings on the way.
+    """Return the record of a task that is done, with its result, or failed, with its error; and all warnings.
 
-    ``resolved``, all settings with the code's defaults, and ``data``, the fingerprint of the data, are known where the
-    task is done; ``transition_from``, the hash, commit and settings of the T that a cell was given, where it was found.
+    Three entries are filled in by the caller that knows them: ``resolved``, all settings with the code's defaults;
+    ``data``, the fingerprint of the data; and ``transition_from``, the hash, commit and settings of the T that a cell
+    was given.
     """
     threads = os.environ.get(THREADS[0], "")
     return {
         "format": FORMAT,
         "hash": task.hash,
         "status": "done" if error is None else "failed",
-        "cell" if isinstance(task, Cell) else "estimate": task.as_dict(),
+        "cell" if isinstance(task, Cell) else "estimate": asdict(task),
         "result": result,
         "error": error,
         "warnings": sorted(set(warned)),
@@ -78,6 +78,20 @@ def make_record(
         "threads": int(threads) if threads.isdigit() else None,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def is_stale(task: Task, record: Record) -> bool:
+    """Say whether the code would now use other settings than those behind a record, or behind the T it was given.
+
+    For records of older versions, which do not keep their settings, the answer is no.
+    """
+    made_with = [(task, record.get("resolved"))]
+    if isinstance(task, Cell) and task.estimate is not None:
+        made_with.append((task.estimate, (record.get("transition_from") or {}).get("resolved")))
+    try:
+        return any(settings is not None and settings != resolved(made) for made, settings in made_with)
+    except ModuleNotFoundError:  # tables can be written without torch, but then the defaults are unknown
+        return False
 
 
 @lru_cache(maxsize=1)
@@ -106,7 +120,7 @@ def commit() -> str | None:
 
 
 def fingerprint() -> str:
-    """Return a hash of the source files and versions: a checkpoint of another program is not gone on with."""
+    """Return a hash of the source files and versions, so that no run continues the checkpoint of another program."""
     files = {str(path.relative_to(SOURCE)): sha256(path.read_bytes()).hexdigest() for path in SOURCE.rglob("*.py")}
     return short_hash([files, versions()])
 

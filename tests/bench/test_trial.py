@@ -3,10 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unflip.bench.run import check_data, noisy_data, run_cell, run_estimate, unit_scale
-from unflip.bench.settings import check_settings
 from unflip.bench.spec import read_experiment
-from unflip.bench.work import commit, make_record, work
+from unflip.bench.trial import check_data, noisy_data, run_cell, run_estimate, unit_scale
 from unflip.datasets import load_dataset
 from unflip.noise import corrupt, pairflip
 
@@ -69,6 +67,16 @@ def test_human_labels_and_their_counted_t(human):
             assert data.T[i, j] == pytest.approx(np.sum((clean == i) & (noisy == j)) / np.sum(clean == i))
     with pytest.raises(ValueError, match="has no noisy labels of its own"):
         noisy_data("digits", None, {"kind": "given"}, 0, None)
+
+
+def test_the_counted_t_of_a_subset_that_lacks_a_class(human):
+    path, _ = human
+    data = noisy_data(str(path), {"rows": 12}, {"kind": "given"}, 0, None)
+    rows = np.sort(np.random.default_rng([0, 1]).permutation(1078)[:12])
+    absent = sorted(set(range(10)) - set(load_dataset("digits").y_train[rows]))
+    assert absent
+    assert np.array_equal(data.T[absent], np.eye(10)[absent])
+    assert np.allclose(data.T.sum(axis=1), 1)
 
 
 def test_every_method_gives_an_accuracy_an_epoch_and_the_same_twice(cells):
@@ -163,37 +171,6 @@ def test_a_stopped_cell_goes_on_from_its_checkpoint_to_the_same_bits(cells, tmp_
     assert without_seconds(resumed) == without_seconds(whole)
 
 
-def test_work_records_a_failure_with_its_traceback(cells, tmp_path):
-    cell = replace(cells[0], dataset=str(tmp_path / "none.npz"))
-    record = work(cell, None, None, None)
-    assert record["status"] == "failed"
-    assert record["result"] is None
-    assert "Traceback" in record["error"]
-    assert "there is no file" in record["error"]
-
-
-def test_work_keeps_warnings_in_the_record(cells):
-    few = replace(cells[0], settings={"kind": "logistic", "max_iter": 2})
-    record = work(few, None, None, None)
-    assert record["status"] == "done"
-    (warning,) = record["warnings"]
-    assert warning.startswith("ConvergenceWarning: lbfgs failed to converge after 2 iteration")
-
-
-def test_a_result_that_is_no_number_is_a_failure(cells, monkeypatch):
-    monkeypatch.setattr("unflip.bench.run.run_cell", lambda *_, **__: {"accuracy": [float("nan")]})
-    record = work(cells[0], None, None, None)
-    assert (record["status"], record["result"]) == ("failed", None)
-    assert "not JSON compliant" in record["error"]
-
-
-def test_an_exception_discards_the_checkpoint(cells, tmp_path):
-    checkpoint = tmp_path / "state.pt"
-    checkpoint.write_text("no state")
-    assert work(cells[1], None, None, checkpoint)["status"] == "failed"
-    assert not checkpoint.exists()
-
-
 def test_the_fingerprint_is_of_all_that_is_trained_and_tested_on():
     data = noisy_data("digits", {"rows": 50}, PAIR, 0, None)
     assert data.fingerprint() == noisy_data("digits", {"rows": 50}, PAIR, 0, None).fingerprint()
@@ -204,14 +181,6 @@ def test_the_fingerprint_is_of_all_that_is_trained_and_tested_on():
         assert data._replace(**{name: changed}).fingerprint() != data.fingerprint()
 
 
-def test_a_record_names_its_data(cells):
-    record, other = (work(replace(cells[0], seed=seed), None, None, None) for seed in (0, 1))
-    data = noisy_data("digits", None, PAIR, 0, None)
-    assert record["data"] == data.fingerprint() != other["data"]
-    assert set(record["result"]) == {"accuracy", "transition", "transition_error", "noise_rate", "seconds"}
-    assert work(cells[3].estimate, None, None, None)["data"] == data.fingerprint()
-
-
 def test_missing_data_are_named_without_reading_the_others(tmp_path, monkeypatch):
     there = tmp_path / "there.npz"
     there.write_text("not read")
@@ -220,11 +189,11 @@ def test_missing_data_are_named_without_reading_the_others(tmp_path, monkeypatch
         check_data(["digits", "mnist", str(there), str(tmp_path / "none.npz")], str(tmp_path))
     first, second = str(caught.value).splitlines()
     assert first.startswith(f"[datasets.mnist]: MNIST is not on disk: looked in {tmp_path} for ")
-    assert second.startswith(f"[datasets.{tmp_path / 'none.npz'}]: there is no file ")
+    assert second.startswith(f"[datasets.{tmp_path / 'none.npz'}]: the file {tmp_path}")
 
 
 def test_a_cell_without_its_t_says_so(cells):
-    with pytest.raises(ValueError, match="needs a T; run its estimate first"):
+    with pytest.raises(ValueError, match="needs T; run its estimate first"):
         run_cell(cells[2])
 
 
@@ -236,36 +205,3 @@ def test_tables_are_brought_to_unit_scale_and_images_are_not():
     assert np.array_equal(test, train[:10])
     images = np.zeros((2, 1, 8, 8), np.float32)
     assert unit_scale(images)[0] is images
-
-
-@pytest.mark.parametrize(
-    ("number", "settings", "transition", "message"),
-    [
-        (
-            1,
-            {"kind": "jocor", "forget_rate": 0.2, "lambda": 1},
-            None,
-            r"\[methods.jocor\]: method 'jocor' has no setting",
-        ),
-        (1, {"kind": "jocor"}, None, r"\[methods.jocor\] needs a T"),
-        (0, {"kind": "ridge", "alfa": 1.0}, None, r"\[methods.ridge\]: ridge has no setting alfa; it has alpha"),
-        (0, {"kind": "ridge"}, {"kind": "true"}, "ridge takes no T"),
-        (
-            2,
-            {"kind": "mcldce"},
-            {"kind": "volmin", "alfa": 1},
-            "volmin has no setting alfa; it has volume",
-        ),
-    ],
-)
-def test_settings_are_checked_before_anything_runs(cells, number, settings, transition, message):
-    for cell in cells:
-        check_settings(cell)
-    with pytest.raises(ValueError, match=message):
-        check_settings(replace(cells[number], settings=settings, transition=transition))
-
-
-def test_the_commit_is_that_of_the_checkout(cells):
-    made = make_record(cells[0], {"seconds": 0.0})["commit"]
-    assert made == commit()
-    assert made is None or len(made.removesuffix(" + changes")) == 40

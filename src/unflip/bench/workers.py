@@ -1,0 +1,202 @@
+"""Where tasks run: processes on this machine, or a Dask cluster. A worker that dies takes only its task with it."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Protocol
+
+from joblib import cpu_count
+
+from unflip.bench.cells import Task
+from unflip.bench.record import THREADS, Record, commit, make_record, work
+
+GONE = "the connection to the Dask cluster is lost; run the same command again to continue"
+ONE_AT_A_TIME = threading.Lock()  # torch's random state belongs to the process, and a Dask worker may have many threads
+
+
+class Pool(Protocol):
+    """Where tasks run."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at once."""
+
+    def submit(self, task: Task, T: Any, checkpoint: Path | None) -> None:
+        """Start a task; there must be a free slot."""
+
+    def wait(self, timeout: float) -> list[tuple[Task, Record]]:
+        """Return the tasks that ended, after at most this many seconds; the list may be empty."""
+
+    def close(self) -> None:
+        """Stop all workers at once."""
+
+
+class LocalPool:
+    """Processes on this machine, which share its cores without oversubscribing them.
+
+    Parameters
+    ----------
+    jobs : int
+        Number of processes. Each has ``cpu_count() // jobs`` threads, at least one, and at most ``OMP_NUM_THREADS`` if
+        that is set.
+    data_dir : str or None
+        Folder of the data sets.
+    """
+
+    def __init__(self, jobs: int, data_dir: str | None = None) -> None:
+        self.slots = jobs
+        self.data_dir = data_dir
+        limit = os.environ.get(THREADS[0], "")
+        self.threads = max(1, min(cpu_count() // jobs, int(limit) if limit.isdigit() else cpu_count()))
+        self.workers: list[_Worker] = []
+
+    def submit(self, task: Task, T: Any, checkpoint: Path | None) -> None:
+        self.workers = [worker for worker in self.workers if worker.task is not None or worker.process.is_alive()]
+        worker = next((worker for worker in self.workers if worker.task is None), None)
+        if worker is None:
+            worker = _Worker(self.data_dir, self.threads)
+            self.workers.append(worker)
+        worker.task = task
+        with suppress(OSError):  # if it died just now, wait() finds out
+            worker.connection.send((task, T, checkpoint))
+
+    def wait(self, timeout: float) -> list[tuple[Task, Record]]:
+        busy = {worker.connection: worker for worker in self.workers if worker.task is not None}
+        ended = []
+        for connection in wait(list(busy), timeout):
+            worker = busy[connection]  # type: ignore[index]
+            task, worker.task = worker.task, None
+            assert task is not None
+            try:
+                record = worker.connection.recv()
+            except (EOFError, OSError):
+                worker.process.join()
+                self.workers.remove(worker)
+                code = worker.process.exitcode or 0
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+                record = make_record(task, None, f"the worker process {how}; was there enough memory?\n")
+            ended.append((task, record))
+        return ended
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.process.kill()
+        for worker in self.workers:
+            worker.process.join()
+            worker.connection.close()
+        self.workers.clear()
+
+
+class _Worker:
+    def __init__(self, data_dir: str | None, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.task: Task | None = None
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, data_dir), daemon=True)
+        with _environment({name: str(threads) for name in THREADS}):  # read when NumPy and torch are imported
+            self.process.start()
+        theirs.close()  # so that the connection ends with the process
+
+
+class DaskPool:
+    """The workers of a Dask cluster, one task each.
+
+    Parameters
+    ----------
+    address : str
+        Address of the scheduler, such as ``tcp://10.0.0.1:8786``.
+    data_dir : str or None
+        Where the workers find the data sets. If None, each worker's own ``UNFLIP_DATA`` is used.
+    timeout : float, default=10
+        Seconds to wait for the scheduler.
+    """
+
+    def __init__(self, address: str, data_dir: str | None = None, timeout: float = 10) -> None:
+        from distributed import Client
+
+        try:
+            self.client = Client(address, timeout=timeout)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ValueError(f"no Dask scheduler answers at {address}: {error}") from error
+        self.data_dir = data_dir
+        self.futures: dict[Any, Task] = {}
+
+    @property
+    def slots(self) -> int:
+        return max(1, len(self.client.ncores()))  # workers may come and go
+
+    def submit(self, task: Task, T: Any, checkpoint: Path | None) -> None:
+        # Without a checkpoint: the store's folder may not exist on a worker.
+        self.futures[self.client.submit(_work_alone, task, T, self.data_dir, pure=False)] = task
+
+    def wait(self, timeout: float) -> list[tuple[Task, Record]]:
+        from distributed import wait as wait_for
+
+        try:
+            done = wait_for(list(self.futures), timeout=timeout, return_when="FIRST_COMPLETED").done
+            ended = [(self.futures.pop(future), future) for future in done]
+            return [(task, _record(future, task)) for task, future in ended]
+        except TimeoutError:
+            if self.client.status != "running":
+                raise ConnectionError(GONE) from None
+            return []
+        except CancelledError as error:
+            raise ConnectionError(GONE) from error
+
+    def close(self) -> None:
+        self.client.cancel(list(self.futures))
+        self.client.close()
+
+
+def _record(future: Any, task: Task) -> Record:
+    try:
+        record: Record = future.result()
+    except CancelledError:
+        raise
+    except Exception as error:  # the task killed its worker more than once
+        record = make_record(task, None, f"the cluster could not run it: {error!r}\n")
+    return record
+
+
+def _work_alone(task: Task, T: Any, data_dir: str | None) -> Record:
+    with ONE_AT_A_TIME:
+        return work(task, T, data_dir, None)
+
+
+def _serve(connection: Connection, data_dir: str | None) -> None:
+    """Run tasks until the connection ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    commit()
+    while True:
+        try:
+            task, T, checkpoint = connection.recv()
+        except EOFError:
+            return
+        connection.send(work(task, T, data_dir, checkpoint))
+
+
+def _end_with_parent() -> None:
+    """End this worker with its parent: a killed run leaves no worker behind that computes for nobody."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            os.environ.pop(name, None)
+        os.environ.update({name: value for name, value in before.items() if name in values})

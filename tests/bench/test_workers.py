@@ -1,0 +1,109 @@
+import os
+import signal
+
+import pytest
+from joblib import cpu_count
+
+from tests.bench.test_schedule import InlinePool, Silence, done, results
+from unflip.bench.schedule import run_cells
+from unflip.bench.spec import read_experiment
+from unflip.bench.store import Store
+from unflip.bench.workers import DaskPool, LocalPool
+
+# Of Dask's own processes and sockets, at their end.
+ignore_dask_warnings = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture
+def distributed():
+    return pytest.importorskip("distributed", reason="Dask is not installed: pip install 'unflip[scale]'")
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    """The same bits for any number of jobs."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@ignore_dask_warnings
+@pytest.mark.parametrize(
+    "methods", [["ridge", "linear"], pytest.param(["jocor", "mcldce-exact"], marks=pytest.mark.slow)], ids=str
+)
+def test_a_cluster_gives_the_same_records(experiment_file, tmp_path, methods, distributed):
+    cells = read_experiment(experiment_file()).cells({"noise": ["pair 40"], "method": methods})
+    broken = read_experiment(experiment_file(("alpha = 0.1", "alfa = 0.1"), name="broken.toml")).cells()[3]
+    here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
+    local = LocalPool(1)
+    local.threads = 1
+    run_cells(cells, here, local, Silence())
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+        assert run_cells(cells, there, DaskPool(cluster.scheduler_address), Silence()) == []
+        (failed,) = run_cells([broken], there, DaskPool(cluster.scheduler_address), Silence())
+    assert "its T failed: Traceback" in failed["error"]
+    there.path(broken).unlink()
+    there.path(broken.estimate).unlink()
+    assert len(results(here)) == 2 + 1
+    assert results(there) == results(here)
+
+
+@ignore_dask_warnings
+def test_no_scheduler(distributed):
+    with pytest.raises(ValueError, match="no Dask scheduler answers at tcp://127.0.0.1:1"):
+        DaskPool("tcp://127.0.0.1:1", timeout=0.5)
+
+
+@ignore_dask_warnings
+def test_a_cluster_that_goes_away_is_no_failed_cell(experiment_file, distributed):
+    cell = read_experiment(experiment_file()).cells({"method": ["ridge"]})[0]
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        pool = DaskPool(cluster.scheduler_address)
+        pool.submit(cell, None, None)
+        pool.client.cancel(list(pool.futures))
+        with pytest.raises(ConnectionError, match="run the same command again to continue"):
+            pool.wait(20)
+        pool.close()
+
+
+def test_a_worker_that_is_killed_fails_its_cell_only(experiment_file, tmp_path):
+    cells = read_experiment(experiment_file(("epochs = 3", "epochs = 100000"))).cells({"noise": ["sym 20"]})[:2]
+    endless = cells[1]
+    pool, store = LocalPool(1), Store(tmp_path / "store")
+
+    class Killer(Silence):
+        killed = False
+
+        def tick(self):
+            """Kill the worker as soon as the endless cell has finished its first epoch."""
+            if not self.killed and any(store.folder.glob("checkpoints/*.pt")):
+                self.killed = True
+                os.kill(pool.workers[0].process.pid, signal.SIGKILL)
+
+    order = [endless, cells[0]]  # another cell comes after it, in a new worker
+    (failed,) = run_cells(order, store, pool, Killer())
+    assert failed["hash"] == endless.hash
+    assert "killed by signal 9" in failed["error"]
+    assert store.done(cells[0]) is not None
+
+    class Retry(InlinePool):
+        def submit(self, task, T, checkpoint):
+            assert checkpoint.exists()  # it goes on where the first attempt was killed
+            super().submit(task, T, checkpoint)
+
+    assert run_cells([endless], store, Retry(1, done), Silence()) == []
+    assert not any(store.folder.glob("checkpoints/*.pt"))
+
+
+def test_threads_share_the_cores(experiment_file, tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert LocalPool(1).threads == cpu_count()
+    assert LocalPool(10 * cpu_count()).threads == 1
+    cells = read_experiment(experiment_file()).cells({"method": ["ridge"]})
+    store = Store(tmp_path / "store")
+    pool = LocalPool(cpu_count())
+    run_cells(cells, store, pool, Silence())
+    assert {record["threads"] for record in store.records(cells)} == {1}
+    assert "OMP_NUM_THREADS" not in os.environ
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert LocalPool(1).threads == 1
