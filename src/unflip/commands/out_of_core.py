@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.commands.drawn_rows import MOST_HELD_OUT, draw_consistently, find_classes, split_rows, unused_columns
-from unflip.commands.fit import FittedTable, _check_kinds, interval
-from unflip.commands.learners import labels, make_baseline
+from unflip.commands.fit import FittedTable, Noise, check_same_kind, interval, labels, make_baseline
 from unflip.commands.predict import BLOCK
 from unflip.commands.row_passes import FoldSums, SumFolds
-from unflip.commands.transition import Noise, read_transition
+from unflip.commands.transition import read_transition
 from unflip.core import ClassSums, clean_prior
 from unflip.linear import MCLDCEClassifierCV
 from unflip.metrics import CleanAccuracy, clean_accuracy
@@ -206,7 +205,7 @@ def _table_classifier(
 
 def _tested(test: Table, classes: NDArray[Any]) -> tuple[Any, NDArray[Any], FloatArray | None]:
     y = labels(test)
-    _check_kinds(classes, y)
+    check_same_kind(classes, y)
     return test.X, y, test.sample_weight
 
 
