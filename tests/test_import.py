@@ -27,6 +27,11 @@ def test_the_linear_path_imports_nothing_heavy(module):
     assert not loaded_after(f"import unflip.{module}") & HEAVY
 
 
+def test_linear_models_need_neither_images_nor_cards():
+    code = "import unflip.linear; import sys; assert not {'PIL', 'unflip.models._card'} & set(sys.modules)"
+    loaded_after(code)
+
+
 @pytest.mark.parametrize("name", unflip.__all__)
 def test_public_name_resolves(name):
     assert getattr(unflip, name) is not None

@@ -1,10 +1,13 @@
 """From a table to a saved model."""
 
+import importlib.util
 import json
 import os
 import re
 import shutil
 import signal
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ pytest.importorskip("jinja2")
 import pandas as pd
 
 from tests.cli.conftest import NAMES, T, invoke, start
-from unflip import load
+from unflip import load, registry
 
 
 def test_fit_prints_what_was_found(folder):
@@ -130,3 +133,58 @@ def test_the_page_has_a_place_of_its_own(folder, tmp_path):
         done = invoke("fit", folder / "people.csv", *options)
         assert (done.exit_code, "would be inside the folder of the model" in done.stderr) == (1, True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    """A linear method, a method for networks and an estimator of T, each in one module and on one registry line."""
+    from unflip.linear import MCLDCEClassifier
+    from unflip.transition import VolMin
+
+    class ToyClassifier(MCLDCEClassifier):
+        toy_: float
+
+        def fit(self, X, y, sample_weight=None):
+            self.toy_ = 1.5
+            return super().fit(X, y, sample_weight)
+
+    class ToyEstimator(VolMin):
+        pass
+
+    classes = {"linear": ToyClassifier, "transition": ToyEstimator}
+    if importlib.util.find_spec("torch"):
+        from unflip.deep.methods.cross_entropy import CrossEntropy
+
+        classes["deep"] = type("Toy", (CrossEntropy,), {"name": "toy"})
+    for family, cls in classes.items():
+        module = types.SimpleNamespace(**{cls.__name__: cls})
+        monkeypatch.setitem(sys.modules, f"unflip.{family}.toy", module)
+        flags = {"takes_transition": family == "linear", "saved": family != "deep", "networks": int(family == "deep")}
+        entry = registry.Entry("toy", f"{family}.toy", cls.__name__, family, **flags)
+        monkeypatch.setattr(registry, "ENTRIES", [*registry.ENTRIES, entry])
+    return classes
+
+
+@pytest.mark.parametrize("network", ["linear", "mlp"])
+def test_a_new_method_is_one_file_and_one_line(folder, tmp_path, toys, network):
+    if network == "mlp":
+        pytest.importorskip("torch")
+    options = ("--network", network, *(("--epochs", 1, "--transition", folder / "T.npy") if network == "mlp" else ()))
+    done = invoke(
+        *("fit", folder / "people.csv", "--label", "kind", "--method", "toy", "--out", tmp_path / "model", *options)
+    )
+    assert done.exit_code == 0, done.output
+    assert f"toy, {network}" in done.stdout
+    model = load(tmp_path / "model")
+    if network == "linear":
+        assert type(model.classifier_) is toys["linear"]
+        assert model.classifier_.toy_ == 1.5
+    else:
+        assert model.classifier_.method == "toy"
+    assert invoke("predict", tmp_path / "model", folder / "people.csv", "--out", tmp_path / "p.csv").exit_code == 0
+
+
+def test_a_new_estimator_is_saved(tmp_path, toys):
+    X = np.random.default_rng(0).normal(size=(60, 2)) + 3 * np.eye(3, 2)[np.arange(60) % 3]
+    model = toys["transition"]().fit(X, np.arange(60) % 3)
+    np.testing.assert_array_equal(load(model.save(tmp_path / "m")).transition_, model.transition_)

@@ -11,15 +11,11 @@ pytest.importorskip("safetensors")
 import pandas as pd
 
 from tests.commands.conftest import T, make_frame
-from unflip.audit import find_label_errors
-from unflip.commands import (
-    audit_table,
-    compare_classifiers,
-    write_audit,
-)
+from unflip.audit import LabelErrors, find_label_errors
+from unflip.commands import audit_table, compare_classifiers, write_audit
 from unflip.commands.audit import audit_page, summarize
 from unflip.metrics import clean_accuracy
-from unflip.noise import corrupt
+from unflip.noise import corrupt, symmetric
 from unflip.tables import Table, read_table
 
 
@@ -81,6 +77,21 @@ class TestAudit:
         assert f'id="noise-rate">{errors.rate:.1%}<' in page
         assert f"about {errors.total:,.0f} of them" in page
         assert "ridge without correction" in page
+
+    @pytest.mark.parametrize("rates", [[0.2, 0.2, 0.2], [0.1, 0.4, 0.1]])
+    def test_rates_come_from_the_labels_where_t_is_symmetric(self, rates):
+        """A symmetric T says the same of every class; the class that stands out must be the one with wrong labels."""
+        pytest.importorskip("jinja2")
+        clean = np.repeat(np.arange(3), 400)
+        given = np.where(np.arange(1200) % 400 < 400 * np.array(rates)[clean], (clean + 1) % 3, clean)
+        posterior = np.eye(3)[clean]
+        wrong = (given != clean).astype(float)
+        found = (np.arange(3), given, posterior, posterior, symmetric(3, 0.2), wrong, clean, wrong, [])
+        errors = LabelErrors(*found)
+        page = audit_page(errors, [str(i) for i in range(1200)], title="t", command="c")
+        np.testing.assert_allclose(page.noise_rates, rates)
+        np.testing.assert_allclose(summarize(errors)["noise_rates"], rates)
+        assert dict(page.summary).get("noisiest class") == (None if len(set(rates)) == 1 else "1 (40.0%)")
 
     def test_training_of_a_network_is_on_the_page(self, table, tmp_path):
         pytest.importorskip("torch")

@@ -10,10 +10,7 @@ import pandas as pd
 
 from tests.commands.conftest import NAMES
 from unflip._output import write_columns
-from unflip.commands import (
-    predict_table,
-    write_predictions,
-)
+from unflip.commands import predict_table, write_predictions
 from unflip.tables import Table
 
 

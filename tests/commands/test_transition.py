@@ -2,19 +2,16 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("pandas")
 pytest.importorskip("safetensors")
+
 from tests.commands.conftest import NAMES, T
-from unflip.commands import (
-    Noise,
-    find_noise,
-    read_transition,
-    write_transition,
-)
+from unflip.commands import Noise, find_noise, read_transition, write_transition
 from unflip.core import clean_prior
 from unflip.metrics import transition_error
 from unflip.noise import pairflip
@@ -30,6 +27,13 @@ class TestNoise:
 
     def test_found_in_a_table(self, table):
         assert transition_error(find_noise(table, random_state=0).transition, T) < 0.3
+
+    def test_weights_count(self, table):
+        weights = np.arange(300) % 2 + 0.0
+        other = np.where(weights == 0, "dog", table.y)
+        one, two = (find_noise(replace(table, y=y, sample_weight=weights)) for y in (table.y, other))
+        np.testing.assert_allclose(one.transition, two.transition)
+        np.testing.assert_allclose(one.class_prior, two.class_prior)
 
     def test_written_and_read_back(self, tmp_path):
         pytest.importorskip("matplotlib")

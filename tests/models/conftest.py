@@ -5,9 +5,7 @@ import json
 import pytest
 from sklearn.datasets import load_iris
 
-from unflip.linear import (
-    MCLDCEClassifier,
-)
+from unflip.linear import MCLDCEClassifier
 from unflip.models.folder import checksum
 from unflip.noise import corrupt, pairflip
 

@@ -20,9 +20,7 @@ def test_what_cannot_be_saved(iris, tmp_path):
     dates = np.array(["2020-01-01", "2021-01-01", "2022-01-01"], dtype="datetime64[D]")
     model = MCLDCEClassifier(T).fit(X, y)
     model.classes_ = dates
-    with pytest.raises(
-        ValueError, match="classes_ cannot be saved without code.*array of datetime64"
-    ):
+    with pytest.raises(ValueError, match="classes_ cannot be saved without code.*array of datetime64"):
         model.save(tmp_path / "m")
     with pytest.raises(ValueError, match="not fitted"):
         MCLDCEClassifier(T).save(tmp_path / "m")
