@@ -7,13 +7,13 @@ import pytest
 
 pytest.importorskip("jinja2")
 from tests.page.conftest import make
-from unflip.page.write import ComparedClassifier, Suspect, write_page
+from unflip.page import ComparedClassifier, Suspect, write_page
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"classes": ("cat", "dog", "cat")}, "a name twice"),
+        ({"classes": ("cat", "dog", "cat")}, "every class needs a name of its own"),
         ({"classes": ("cat", "dog", 3)}, "classes must be text; got 3"),
         ({"transition": np.eye(2)}, "2 x 2 but there are 3 classes"),
         ({"transition": np.eye(3) * 0.5}, "sums to 0.5"),
@@ -35,7 +35,7 @@ from unflip.page.write import ComparedClassifier, Suspect, write_page
         ({"suspects": [Suspect("7", "cat", "dog", float("nan"))]}, "probability nan"),
         ({"suspects": [Suspect("7", "cat", "dog", 0.5, b"GIF89a")]}, "is not a PNG; it begins b'GIF89a'"),
         ({"suspects": [Suspect("\udcff.png", "cat", "dog", 0.5)]}, "is not valid text; rename the file"),
-        ({"title": "\udcff"}, "no character: decode it as text"),
+        ({"title": "\udcff"}, "not a character; decode it as text"),
     ],
 )
 def test_a_page_that_contradicts_itself_is_refused(tmp_path, changes, message):

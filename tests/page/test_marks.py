@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("jinja2")
+from unflip.page import ComparedClassifier
 from unflip.page.marks import axis, curve, heat
-from unflip.page.write import ComparedClassifier
 
 
 def cells(paths, c):

@@ -11,9 +11,7 @@ from unflip.cli.terminal import one_sentence, shown
 
 def card(
     model: Model,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it here instead of printing it.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it here instead of printing it.")] = None,
 ) -> None:
     """Describe a saved model in Markdown: its data, the noise found, the estimated accuracy, its limits.
 

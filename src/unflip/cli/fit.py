@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from typer import Option
 
 from unflip import registry
 from unflip.cli import options, terminal
@@ -14,68 +15,42 @@ if TYPE_CHECKING:
     from unflip.commands import FittedTable
 
 
+LINEAR, DEEP = ", ".join(registry.names("linear")), ", ".join(registry.names("deep"))
+BLOCKS = (
+    "Read DATA in blocks, for tables larger than memory: a Parquet or CSV file, a folder or a pattern of them. Only "
+    "for method mcldce with network linear."
+)
+WORKERS = (
+    "Read out of core on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786. They must find DATA at the "
+    "same path."
+)
+PAGE = "Write a page with the noise, the classifiers and, for a network, its training."
+SAMPLE = "Out of core: the rows that preprocessing and T are learned from."
+TEST = "Noisy labels to estimate the accuracy from."
+
+
 def _complete(incomplete: str) -> list[str]:
     names = dict.fromkeys([*registry.names("linear"), *registry.names("deep")])
     return [name for name in names if name.startswith(incomplete)]
 
 
-Out = Annotated[Path, typer.Option(metavar="MODEL", help="Folder of the saved model.")]
-Method = Annotated[
-    str,
-    typer.Option(
-        help=f"Linear: {', '.join(registry.names('linear'))}. Networks: {', '.join(registry.names('deep'))}.",
-        autocompletion=_complete,
-    ),
-]
-Test = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Noisy labels to estimate the accuracy from.", show_default="a fifth of DATA"),
-]
-PageFolder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Write a page with the noise, the classifiers and, for a network, its training.",
-        show_default=False,
-    ),
-]
-OutOfCore = Annotated[
-    bool,
-    typer.Option(
-        "--out-of-core",
-        help="Read DATA in blocks, for tables larger than memory: a Parquet or CSV file, a folder or a pattern of "
-        "them. Only for method mcldce with network linear.",
-    ),
-]
-Dask = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Read out of core on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786. They must find "
-        "DATA at the same path.",
-        show_default=False,
-    ),
-]
-Sample = Annotated[
-    int,
-    typer.Option(min=1, metavar="ROWS", help="Out of core: the rows that preprocessing and T are learned from."),
-]
+Method = Annotated[str, Option(help=f"Linear: {LINEAR}. Networks: {DEEP}.", autocompletion=_complete)]
 
 
 def fit(
     data: options.Data,
-    out: Out,
+    out: Annotated[Path, Option(metavar="MODEL", help="Folder of the saved model.")],
     label: options.Label = None,
     method: Method = "mcldce",
     network: options.NetworkOption = options.Network.linear,
     transition: options.Transition = "auto",
-    test: Test = None,
+    test: Annotated[Path | None, Option(metavar="FILE", help=TEST, show_default="a fifth of DATA")] = None,
     weights: options.Weights = None,
     drop: options.Drop = None,
-    page: PageFolder = None,
-    out_of_core: OutOfCore = False,
-    dask: Dask = None,
-    sample: Sample = 100_000,
+    page: Annotated[Path | None, Option(metavar="FOLDER", help=PAGE, show_default=False)] = None,
+    out_of_core: Annotated[bool, Option("--out-of-core", help=BLOCKS)] = False,
+    dask: Annotated[str | None, Option(metavar="ADDRESS", help=WORKERS, show_default=False)] = None,
+    sample: Annotated[int, Option(min=1, metavar="ROWS", help=SAMPLE)] = 100_000,
     image_size: options.ImageSize = None,
     epochs: options.Epochs = None,
     seed: options.Seed = 0,
@@ -105,7 +80,7 @@ def fit(
             if out_of_core:
                 T = None if transition == "auto" else transition
                 further |= {"weights": weights, "drop": drop or (), "sample_size": sample, "dask": dask}
-                fitted = fit_out_of_core(data, _required(label, data), transition=T, **further)
+                fitted = fit_out_of_core(data, terminal.required(label, data), transition=T, **further)
             else:
                 tell(f"reading {data}")
                 table = terminal.read(data, label, weights, drop, image_size)
@@ -126,12 +101,6 @@ def fit(
             typer.echo(f"Page: {terminal.shown(page)}")
 
 
-def _required(label: str | None, data: Path) -> str:
-    if label is None:
-        raise ValueError(f"{data} needs --label COLUMN, the column of its labels")
-    return label
-
-
 def _check_out_of_core(method: str, network: options.Network, epochs: int | None, image_size: str | None) -> None:
     if method != "mcldce" or network is not options.Network.linear:
         raise typer.BadParameter(
@@ -146,14 +115,15 @@ def _check_out_of_core(method: str, network: options.Network, epochs: int | None
 
 def _check(network: options.Network, epochs: int | None, out: Path, page: Path | None) -> None:
     """Refuse, before any work is done, what cannot be fitted or written."""
-    from unflip.commands.fit import PAGE, check_network
+    from unflip.commands.fit import PAGE as FILES
+    from unflip.commands.fit import check_network
     from unflip.commands.folders import check_folder
     from unflip.models.folder import check_model_folder
 
     check_network(network.value, epochs)
     check_model_folder(out)
     if page is not None:
-        check_folder(page, PAGE)
+        check_folder(page, FILES)
         if page.resolve() == out.resolve() or out.resolve() in page.resolve().parents:
             raise ValueError(f"the page {page} would be inside the folder of the model, {out}; choose another folder")
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 
 class Network(StrEnum):
@@ -13,34 +13,17 @@ class Network(StrEnum):
     cnn6 = "cnn6"
 
 
-Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA", help="CSV, TSV, Parquet or NPZ file, or a folder with one folder of images per class."
-    ),
-]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
-Label = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN", help="Column of the labels, or their key in an NPZ file. Folders are their own labels."
-    ),
-]
-Weights = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the sample weights.")]
-Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave this column out. May be repeated.")]
-ImageSize = Annotated[
-    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, for example to 32x32.")
-]
-NetworkOption = Annotated[Network, typer.Option(help="The model to train. Networks need PyTorch; cnn6 is for images.")]
-Transition = Annotated[
-    str,
-    typer.Option(metavar="auto|FILE", help="T = P(given label | clean label) as JSON, CSV or NPY; auto estimates it."),
-]
-Epochs = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Epochs of a network. Estimating T has its own number.", show_default="by the size of the data"
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 2, help="The same seed gives the same result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DATA = "CSV, TSV, Parquet or NPZ file, or a folder of images, one folder per class."
+T = "T = P(given label | clean label) as JSON, CSV or NPY; auto estimates it."
+EPOCHS = "Epochs of a network. Estimating T has its own number."
+Data = Annotated[Path, Argument(metavar="DATA", help=DATA)]
+Model = Annotated[Path, Argument(metavar="MODEL", help="Folder of a saved model.")]
+Label = Annotated[str | None, Option(metavar="COLUMN", help="Column of the labels, or their key in an NPZ file.")]
+Weights = Annotated[str | None, Option(metavar="COLUMN", help="Column of the sample weights.")]
+Drop = Annotated[list[str] | None, Option(metavar="COLUMN", help="Leave this column out. May be repeated.")]
+ImageSize = Annotated[str | None, Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, e.g. to 32x32.")]
+NetworkOption = Annotated[Network, Option(help="The model to train. Networks need PyTorch; cnn6 is for images.")]
+Transition = Annotated[str, Option(metavar="auto|FILE", help=T)]
+Epochs = Annotated[int | None, Option(min=1, help=EPOCHS, show_default="by the size of the data")]
+Seed = Annotated[int, Option(min=0, max=2**32 - 2, help="The same seed gives the same result.")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]

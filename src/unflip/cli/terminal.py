@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -27,27 +28,26 @@ MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # their messages fro
 TRACEBACK = "UNFLIP_TRACEBACK"  # environment variable: show where an error happened
 
 
-def read(
-    data: Path,
-    label: str | None,
-    weights: str | None = None,
-    drop: list[str] | None = None,
-    image_size: str | None = None,
-) -> Any:
+def read(data: Path, label: str | None, weights: str | None, drop: list[str] | None, image_size: str | None) -> Any:
     """Read DATA with its labels."""
     from unflip.tables import read_table
 
-    if label is None and data.is_file() and data.suffix.lower() != ".npz":
+    if data.is_file() and data.suffix.lower() != ".npz":
+        required(label, data)
+    size = re.fullmatch(r"([1-9][0-9]*)x([1-9][0-9]*)", image_size or "", re.IGNORECASE)
+    if image_size is not None and size is None:
+        raise typer.BadParameter(
+            f"it must be HEIGHTxWIDTH, such as 32x32; got {image_size!r}", param_hint="--image-size"
+        )
+    sides = None if size is None else (int(size[1]), int(size[2]))
+    return read_table(data, label, weights, drop or (), image_size=sides)
+
+
+def required(label: str | None, data: Path) -> str:
+    """Return the name of the label's column, or say that it is missing."""
+    if label is None:
         raise ValueError(f"{data} needs --label COLUMN, the column of its labels")
-    size = None
-    if image_size is not None:
-        height, cross, width = image_size.lower().partition("x")
-        if not (cross and height.isdecimal() and width.isdecimal() and int(height) and int(width)):
-            raise typer.BadParameter(
-                f"it must be HEIGHTxWIDTH, such as 32x32; got {image_size!r}", param_hint="--image-size"
-            )
-        size = int(height), int(width)
-    return read_table(data, label, weights, drop or (), image_size=size)
+    return label
 
 
 def read_matrix(transition: str, table: Any) -> Any:
@@ -84,16 +84,11 @@ def one_sentence() -> Iterator[None]:
         except Exception as error:
             if os.environ.get(TRACEBACK):
                 raise
-            fail(error)
-
-
-def fail(error: Exception) -> NoReturn:
-    """Print a user's mistake; for any other error, whose cause may be ours, also how to see where it happened."""
-    text = _line(error)
-    if not isinstance(error, MISTAKES):
-        text = f"{type(error).__name__}{': ' * bool(text)}{text.rstrip('.')}. To see where, set {TRACEBACK}=1"
-    typer.echo(f"unflip: {text or type(error).__name__}", err=True)
-    raise typer.Exit(1)
+            text, kind = _line(error), type(error).__name__
+            if not isinstance(error, MISTAKES):  # the cause may be ours
+                text = f"{kind}{': ' * bool(text)}{text.rstrip('.')}. To see where, set {TRACEBACK}=1"
+            typer.echo(f"unflip: {text or kind}", err=True)
+            raise typer.Exit(1) from None
 
 
 @contextmanager
@@ -125,7 +120,7 @@ def print_noise(console: Console, noise: "Noise", rates: "FloatArray | None" = N
     ``rates`` and ``rate`` are the shares of wrong labels, by class and in total, if they are known better than from T.
     """
     rates, rate = noise.noise_rates if rates is None else rates, noise.noise_rate if rate is None else rate
-    names = [_short(name) for name in noise.names]
+    names = [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…" for name in map(shown, noise.names)]
     widest = max(map(len, names))
     whole = (len(names) + 1) * (max(widest, 3) + 2) + RATES <= console.width
     table = plain_table()
@@ -200,11 +195,6 @@ def _print_flips(console: Console, noise: "Noise") -> None:
     for _, i, j in sorted(cells, reverse=True)[:FLIPS]:
         table.add_row(cell(noise.names[i]), cell(noise.names[j]), f"{noise.transition[i, j]:.2f}")
     console.print(table)
-
-
-def _short(name: str) -> str:
-    text = shown(name)
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 
 def _line(message: object) -> str:

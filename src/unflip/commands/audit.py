@@ -168,8 +168,7 @@ def noise_rates(errors: LabelErrors) -> FloatArray:
     T may have been replaced by a symmetric one, which says the same of every class; the posterior has not.
     """
     if hasattr(errors, "noise_rates"):
-        rates: FloatArray = errors.noise_rates
-        return rates
+        return errors.noise_rates
     codes = np.searchsorted(errors.classes, errors.given)
     clean = errors.posterior.sum(axis=0)
     kept = np.bincount(codes, errors.posterior[np.arange(len(codes)), codes], minlength=len(clean))

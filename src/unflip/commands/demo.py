@@ -46,8 +46,7 @@ class DemoResult(NamedTuple):
     @property
     def flipped(self) -> NDArray[np.bool_]:
         """Which of the given labels are wrong."""
-        wrong: NDArray[np.bool_] = self.errors.given != self.clean
-        return wrong
+        return self.errors.given != self.clean
 
     @property
     def precision(self) -> float:

@@ -58,8 +58,7 @@ class Noise:
     @property
     def noise_rates(self) -> FloatArray:
         """The share of each clean class that was given another label."""
-        rates: FloatArray = 1 - np.diag(self.transition)
-        return rates
+        return 1 - np.diag(self.transition)
 
     @property
     def noise_rate(self) -> float:

@@ -96,8 +96,7 @@ def read_transition(path: str | os.PathLike[str], classes: NDArray[Any]) -> Floa
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
     down, across = ([(names or wanted).index(name) for name in wanted] for names in (rows, columns))
-    chosen: FloatArray = T[np.ix_(down, across)]
-    return chosen
+    return T[np.ix_(down, across)]
 
 
 _Read = tuple[list[str] | None, list[str] | None, Any]  # names of the rows and of the columns, matrix

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,54 +103,52 @@ class Page:
 def check_page(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
     """Return T and the arrays with one value per class, or explain what is wrong with the page."""
     for name in page.classes:
-        if not isinstance(name, str):
-            raise ValueError(f"classes must be text; got {name!r}. Write them as [str(name) for name in classes]")
-    if len(set(page.classes)) != len(page.classes):
-        raise ValueError(f"classes has a name twice: {sorted(page.classes)}; every class needs a name of its own")
+        _expect(isinstance(name, str), f"classes must be text; got {name!r}. Write str({name!r})")
+    classes, suspects = set(page.classes), page.suspects or ()
+    _expect(len(classes) == len(page.classes), f"every class needs a name of its own; got {sorted(page.classes)}")
     T = check_transition(page.transition, len(page.classes), invertible=False)
     counts = {}
     for field in ("noisy_counts", "clean_counts", "noise_rates"):
         values = counts[field] = np.asarray(getattr(page, field), dtype=np.float64)
-        if values.shape != (len(T),) or not np.isfinite(values).all() or values.min() < 0:
-            raise ValueError(f"{field} must be one number >= 0 for each of the {len(T)} classes; got {values.tolist()}")
-        if field != "noise_rates" and not values.sum() > 0:
-            raise ValueError(f"{field} is zero for every class; give the number of samples of each class")
-    if page.noise_rate is not None and not 0 <= page.noise_rate <= 1:
-        raise ValueError(f"noise_rate must be a fraction or None; got {page.noise_rate}")
-    if counts["noise_rates"].max() > 1:
-        raise ValueError(f"noise_rates must be fractions; got {counts['noise_rates'].max():g}")
-    suspects, classes = page.suspects or (), set(page.classes)
-    if not len(suspects) <= page.n_suspects_total <= page.n_samples:
-        raise ValueError(
-            f"{len(suspects)} suspects are listed, n_suspects_total={page.n_suspects_total} and "
-            f"n_samples={page.n_samples}; none of these numbers may be larger than the next one"
-        )
+        right = values.shape == (len(T),) and np.isfinite(values).all() and values.min() >= 0
+        _expect(right, f"{field} must be one number >= 0 for each of the {len(T)} classes; got {values.tolist()}")
+    for field in ("noisy_counts", "clean_counts"):
+        _expect(counts[field].sum() > 0, f"{field} is zero for every class; give the number of samples of each class")
+    rate, largest = page.noise_rate, counts["noise_rates"].max()
+    _expect(rate is None or 0 <= rate <= 1, f"noise_rate must be a fraction or None; got {rate}")
+    _expect(largest <= 1, f"noise_rates must be fractions; got {largest:g}")
+    n, total = len(suspects), page.n_suspects_total
+    _expect(
+        n <= total <= page.n_samples,
+        f"{n} suspects are listed, n_suspects_total={total} and n_samples={page.n_samples}; none of these numbers may "
+        "be larger than the next one",
+    )
     for entry in page.classifiers:
-        if not all(map(np.isfinite, (entry.accuracy_estimate, *entry.numbers))):
-            raise ValueError(f"the numbers of {entry.name!r} must be finite; got {entry}. Use None for what is unknown")
-        if not entry.low <= entry.accuracy_estimate <= entry.high:
-            raise ValueError(
-                f"the estimate of {entry.name!r}, {entry.accuracy_estimate:g}, must be inside its interval; "
-                f"got {entry.low:g} to {entry.high:g}"
-            )
+        finite = all(map(np.isfinite, (entry.accuracy_estimate, *entry.numbers)))
+        _expect(finite, f"the numbers of {entry.name!r} must be finite; got {entry}. Use None for what is unknown")
+        _expect(
+            entry.low <= entry.accuracy_estimate <= entry.high,
+            f"the estimate of {entry.name!r}, {entry.accuracy_estimate:g}, must be inside its interval; got "
+            f"{entry.low:g} to {entry.high:g}",
+        )
     for suspect in suspects:
         _check_suspect(suspect, classes)
     return T, counts
 
 
 def _check_suspect(suspect: Suspect, classes: set[str]) -> None:
-    if not isinstance(suspect.name, str):
-        raise ValueError(f"the name of suspect {suspect.name!r} must be text; write {str(suspect.name)!r}")
+    name, probability, picture = suspect.name, suspect.probability, suspect.thumbnail
+    _expect(isinstance(name, str), f"the name of suspect {name!r} must be text; write {str(name)!r}")
     for label in (suspect.given, suspect.suggested):
-        if label not in classes:
-            raise ValueError(f"suspect {suspect.name!r} has the label {label!r}, which is not one of the classes")
-    if not 0 <= suspect.probability <= 1:
-        raise ValueError(f"suspect {suspect.name!r} has probability {suspect.probability}; it must be in 0 .. 1")
-    if suspect.thumbnail is not None and not suspect.thumbnail.startswith(PNG):
-        raise ValueError(f"the thumbnail of suspect {suspect.name!r} is not a PNG; it begins {suspect.thumbnail[:8]!r}")
-    try:
-        suspect.name.encode()  # JSON would carry a lone surrogate, but the exported CSV could not
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"the name of suspect {suspect.name!r} is not valid text; rename the file, or give its row number"
-        ) from error
+        _expect(label in classes, f"suspect {name!r} has the label {label!r}, which is not one of the classes")
+    _expect(0 <= probability <= 1, f"suspect {name!r} has probability {probability}; it must be in 0 .. 1")
+    if picture is not None:
+        _expect(picture.startswith(PNG), f"the thumbnail of suspect {name!r} is not a PNG; it begins {picture[:8]!r}")
+    # JSON would carry a lone surrogate, but the exported CSV could not.
+    encoded = name.encode(errors="replace").decode() == name
+    _expect(encoded, f"the name of suspect {name!r} is not valid text; rename the file, or give its row number")
+
+
+def _expect(right: Any, message: str) -> None:
+    if not right:
+        raise ValueError(message)

@@ -140,30 +140,25 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely clean label of each sample, shape (n_samples,)."""
         samples = self.samples(X)
-        labels: NDArray[Any] = self.classifier_.predict(samples)
-        return labels
+        return self.classifier_.predict(samples)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return P(clean class | x), shape (n_samples, n_classes)."""
         samples = self.samples(X)
-        proba: FloatArray = self.classifier_.predict_proba(samples)
-        return proba
+        return self.classifier_.predict_proba(samples)
 
     @property
     def classes_(self) -> NDArray[Any]:
-        classes: NDArray[Any] = self.classifier_.classes_
-        return classes
+        return self.classifier_.classes_
 
     @property
     def transition_(self) -> FloatArray | None:
-        T: FloatArray | None = self.noise_["transition"] if self._has_noise() else self.classifier_.transition_
-        return T
+        return self.noise_["transition"] if self._has_noise() else self.classifier_.transition_
 
     @property
     def class_prior_(self) -> FloatArray:
         # Without T the prior of a network is that of the noisy labels.
-        prior: FloatArray = self.noise_["class_prior"] if self._has_noise() else self.classifier_.class_prior_
-        return prior
+        return self.noise_["class_prior"] if self._has_noise() else self.classifier_.class_prior_
 
     @property
     def unused_(self) -> dict[str, str]:
