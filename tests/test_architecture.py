@@ -35,7 +35,6 @@ LIBRARIES = {
     "scipy": ANYWHERE,
     "sklearn": ANYWHERE,
     "rich": ANYWHERE,
-    "joblib": ANYWHERE,  # scikit-learn brings it
     "threadpoolctl": ("tables/blocks.py",),  # scikit-learn brings it
     "typer": ("cli.py", "cli/*"),
     "torch": ("deep/*", "transition/*"),
@@ -48,7 +47,7 @@ LIBRARIES = {
     "distributed": ("*/dask.py", "*/_dask.py", "bench/workers.py"),
     "platformdirs": ("datasets/*",),
     "filelock": ("bench/*",),
-    "joblib": ("bench/*", "cli/bench.py"),  # scikit-learn brings it
+    "joblib": ("bench/*", "cli/bench.py", "tables/*"),  # scikit-learn brings it
     "matplotlib": ("report/*",),
     "jinja2": ("page/*",),
 }

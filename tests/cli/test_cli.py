@@ -1,5 +1,6 @@
-"""The command line as a person meets it: real processes, real output."""
+"""The command line as a whole: help, mistakes and completion."""
 
+import os
 import subprocess
 import sys
 
@@ -8,63 +9,12 @@ from typer.testing import CliRunner
 
 from unflip import __version__
 from unflip.cli import app
-from unflip.commands.demo import run_demo
 
+pytest.importorskip("pandas")
+pytest.importorskip("safetensors")
+pytest.importorskip("jinja2")
 
-@pytest.fixture(scope="module")
-def result():
-    return run_demo()
-
-
-def test_demo_prints_its_tables_and_writes_its_page(tmp_path):
-    pytest.importorskip("jinja2")
-    done = subprocess.run(
-        [sys.executable, "-m", "unflip.cli", "demo"],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=240,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("digits: ")  # a plain line, for it is no terminal
-    assert done.stderr.count("\n") == 1
-    for words in ("ridge on clean labels", "published operator", "exact operator", "T error", "estimate [95 %]"):
-        assert words in done.stdout
-    for words in ("P(given label | clean label)", "noise rate", "Audit: ", "Page: demo-report"):
-        assert words in done.stdout
-    page = (tmp_path / "demo-report" / "index.html").read_text(encoding="utf-8")
-    assert "Digits with 40% pair noise" in page
-    assert "iVBORw0KGgo" in page  # thumbnails: the beginning of each PNG in base64
-    assert [item.name for item in tmp_path.iterdir()] == ["demo-report"]
-
-
-def test_demo_leaves_the_files_of_others_alone(tmp_path):
-    (tmp_path / "index.html").write_text("mine")
-    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
-    assert done.exit_code == 1
-    assert "choose another folder" in done.stderr
-    assert (tmp_path / "index.html").read_text() == "mine"
-
-
-def test_demo_finds_the_wrong_labels(result):
-    assert result.noise_rate > 0.38
-    assert result.precision > 0.9
-    assert result.recall > 0.9
-    assert result.noise_rate_left < 0.05
-    assert result.images.shape == (result.n_train, 1, 8, 8)
-    assert result.images.max() == 1
-
-
-def test_demo_shows_what_the_correction_is_worth(result):
-    rows = {row.classifier: row for row in result.rows}
-    assert rows["MC-LDCE, exact operator"].accuracy > rows["ridge"].accuracy + 0.08
-    assert rows["MC-LDCE, exact, CV"].accuracy > rows["ridge"].accuracy + 0.1
-    assert rows["MC-LDCE, exact operator"].transition_error < 0.3
-    assert rows["MC-LDCE, exact, true T"].transition_error == 0
-    assert rows["ridge"].transition_error is None
-    exact = rows["MC-LDCE, exact operator"]
-    assert exact.estimate.low < exact.accuracy < exact.estimate.high
+from tests.cli.conftest import invoke
 
 
 def test_version_and_help():
@@ -77,3 +27,97 @@ def test_version_and_help():
 @pytest.mark.parametrize("arguments", [["demo", "--rate", "2"], ["demo", "--rate", "x"], ["nonsense"]])
 def test_wrong_usage_is_exit_code_2(arguments):
     assert CliRunner().invoke(app, arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fit", "nothing.csv", "--label", "kind"], "nothing.csv does not exist"),
+        (["fit", "people.csv"], "people.csv needs --label COLUMN"),
+        (["fit", "people.csv", "--label", "knd"], "has no column 'knd'; is 'kind' meant?"),
+        (["fit", "people.csv", "--label", "age"], "looks like a number to predict, not a class"),
+        (["fit", "people.csv", "--label", "kind", "--drop", "twon"], "has no column 'twon'; is 'town' meant?"),
+        (["fit", "people.csv", "--label", "kind", "--weights", "town"], "weights 'town'"),
+        (["fit", "people.csv", "--label", "kind", "--method", "magic"], "'magic' is not a method for linear models"),
+        (["fit", "people.csv", "--label", "kind", "--transition", "two.npy"], "2 x 2 but there are 3 classes"),
+        (["fit", "people.csv", "--label", "kind", "--transition", "people.csv"], "cannot be read as a transition"),
+        (["fit", "people.csv", "--label", "kind", "--transition", "none.json"], "none.json"),
+        (["fit", "people.csv", "--label", "kind", "--epochs", "5"], "epochs apply to networks"),
+        (["fit", "people.csv", "--label", "kind", "--method", "lnsi", "--weights", "count"], "LNSIClassifier"),
+        (["audit", "people.csv", "--label", "knd"], "has no column 'knd'"),
+        (["transition", "people.csv", "--label", "knd"], "has no column 'knd'"),
+        (["predict", "people.csv", "people.csv"], "is not a saved model"),
+        (["predict", "model", "without.csv"], "no column 'town', which the model needs"),
+        (["card", "people.csv"], "is not a saved model"),
+    ],
+)
+def test_a_mistake_is_one_sentence(folder, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(folder)
+    out = [] if arguments[0] == "transition" else ["--out", tmp_path / "out.csv"]
+    done = invoke(*arguments, *out)
+    assert done.exit_code == 1
+    assert words in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("unflip: ")
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["fit", "audit", "transition"])
+def test_what_others_wrote_stays(folder, tmp_path, command):
+    if command == "transition":
+        pytest.importorskip("matplotlib")
+    (tmp_path / "thesis.tex").write_text("mine")
+    done = invoke(command, folder / "people.csv", "--label", "kind", "--out", tmp_path)
+    assert done.exit_code == 1
+    assert "choose another" in done.stderr
+    assert "reading" not in done.stderr  # it is refused before the work
+    assert [item.name for item in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("command", ["demo", "fit", "predict", "audit", "transition", "card"])
+def test_help_has_an_example(command):
+    text = invoke(command, "--help").stdout
+    text = " ".join(text.replace("│", " ").split())
+    assert f"Example: unflip {command}" in text
+    if command in ("fit", "audit", "transition"):
+        assert "T = P(given label | clean label)" in text  # what is in brackets would be taken for markup
+
+
+@pytest.mark.parametrize(
+    ("line", "offered", "others"),
+    [
+        ("unflip au", {"audit"}, {"fit"}),
+        ("unflip fit data.csv --method r", {"rank-pruning"}, {"mcldce"}),
+        ("unflip fit data.csv --network ", {"linear", "mlp", "cnn6"}, set()),
+    ],
+)
+def test_the_shell_completes(line, offered, others):
+    environment = {
+        **os.environ,
+        "_UNFLIP_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split(" ")) - 1),
+    }
+    command = [sys.executable, "-c", "from unflip.cli import app; app(prog_name='unflip')"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    found = set(done.stdout.split())
+    assert offered <= found, done.stderr
+    assert not others & found
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit"],
+        ["fit", "people.csv", "--label", "kind"],
+        ["fit", "people.csv", "--label", "kind", "--out", "m", "--network", "resnet"],
+        ["fit", "people.csv", "--label", "kind", "--out", "m", "--image-size", "big"],
+        ["audit", "people.csv", "--label", "kind", "--out", "m", "--folds", "1"],
+        ["transition", "people.csv", "--lable", "kind"],
+        ["predict", "model"],
+    ],
+)
+def test_wrong_usage_of_a_command_is_exit_code_2(folder, monkeypatch, arguments):
+    monkeypatch.chdir(folder)
+    assert invoke(*arguments).exit_code == 2

@@ -1,9 +1,22 @@
-"""What a person sees of an error: one sentence, and where it happened on demand."""
+"""What a person sees on the terminal: errors in one sentence, progress, and names as text."""
 
+import os
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 import typer
 
 from unflip.cli.terminal import one_sentence
+
+pytest.importorskip("pandas")
+pytest.importorskip("safetensors")
+pytest.importorskip("jinja2")
+
+import pandas as pd
+
+from tests.cli.conftest import invoke
 
 
 @pytest.mark.parametrize(
@@ -39,3 +52,43 @@ def test_what_is_for_typer_passes(error, capsys):
         raise error
     assert passed.value is error
     assert capsys.readouterr().err == ""
+
+
+def test_a_class_cannot_write_to_the_terminal(tmp_path):
+    random = np.random.default_rng(0)
+    y = np.repeat([0, 1], 40)
+    frame = pd.DataFrame(random.normal(size=(80, 2)) + 4 * y[:, None], columns=["a", "b"])
+    frame["kind"] = np.array(["\x1b[31mred", "[bold]"])[y]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    done = invoke("transition", tmp_path / "t.csv", "--label", "kind")
+    assert done.exit_code == 0, done.output
+    assert "\x1b" not in done.stdout
+    assert "?[31mred" in done.stdout
+    assert "[bold]" in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo-terminals")
+def test_a_terminal_shows_a_spinner_and_no_lines_of_steps(folder, tmp_path):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "unflip.cli", "transition", folder / "people.csv", "--label", "kind"]
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+        out = process.stdout.read()
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"estimating T from 300 rows" in shown
+    assert b"\x1b[?25l" in shown  # the cursor is hidden while it turns,
+    assert b"\x1b[?25h" in shown  # and comes back
+    assert b"\x1b" not in out

@@ -43,7 +43,7 @@ def test_tells_what_the_model_holds(text):
         "A classifier of 3 classes",
         "| rows | 90 |",
         "| date | 2024-05-01 |",
-        "| height | number, standardised |",
+        "| height | number, standardized |",
         "| town | category, 2 values |",
         "| year | it has the same value in every row |",
         "The noise was given. About 25.0 % of the labels are wrong",
@@ -73,7 +73,7 @@ def test_strange_names_are_shown_as_they_are(text):
 def test_noise_of_other_methods(tmp_path):
     X, y = samples()
     counted = card(RankPruningClassifier(random_state=0).fit(X, y).save(tmp_path / "counted"))
-    assert "part of its samples with another label" in counted
+    assert "share with another label" in counted
     assert "It was not measured." in counted
     assert "arrays of 2 numbers" in counted
     assert "does not estimate" in card(LNSIClassifier().fit(X, y).save(tmp_path / "none"))
@@ -96,7 +96,7 @@ def test_noise_that_the_method_itself_does_not_need(tmp_path, method):
         assert noise["class_prior"]["values"] == fitted.noise.class_prior.tolist()
         text = card(tmp_path / "m")
         assert "does not estimate" not in text
-        assert f"The noise was {'estimated from the labels themselves' if given is None else 'given'}. The est" in text
+        assert f"The noise was {'estimated from the labels themselves' if given is None else 'given'}. It is us" in text
         assert "the method does not use it" in text
         assert f"About {100 * fitted.noise.noise_rate:.1f} % of the labels are wrong" in text
         assert "| " + " | ".join(f"{p:.3f}" for p in fitted.noise.transition[0]) + " |" in text
@@ -108,7 +108,7 @@ def test_no_rates_are_spoken_of_where_none_stand(tmp_path):
     model = TableClassifier(LNSIClassifier()).fit(X, y)
     model.metrics_["clean_accuracy"] = {"estimate": 0.9, "low": 0.87, "high": 0.93}
     text = card(model.save(tmp_path / "m"))
-    assert "an error in the noise rates is not in it" in text
+    assert "but not an error in the noise rates." in text
     assert "rates above" not in text
 
 
@@ -135,11 +135,11 @@ def test_a_large_matrix_is_left_out(tmp_path):
     text = card(TableClassifier(MCLDCEClassifier(symmetric(21, 0.2))).fit(X, y).save(tmp_path / "m"))
     assert "P(given label" not in text
     assert text.count("| 20.0 % |") == 21
-    assert "arrays of 2 numbers; 2 are used" in text
+    assert "arrays of 2 numbers, 2 of which are used" in text
 
 
 def test_only_a_classifier_has_a_card(tmp_path):
-    with pytest.raises(ValueError, match="holds a Preprocessor, which is no classifier"):
+    with pytest.raises(ValueError, match="holds a Preprocessor, not a classifier"):
         card(Preprocessor().fit(samples()[0]).save(tmp_path / "p"))
     with pytest.raises(FileNotFoundError, match="no model.json"):
         card(tmp_path)

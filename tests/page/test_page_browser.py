@@ -18,7 +18,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from unflip.page.write import ComparedClassifier, Page, Suspect, write_page
+from unflip.page import ComparedClassifier, Page, Suspect, write_page
 
 HOSTILE = "<script>alert(1)</script>"
 CLASSES = ("cat", "dog", HOSTILE, "=cow, or \"ox\"\nor '-1'", "-1")
@@ -296,7 +296,7 @@ def test_ticks_outlive_a_reload_but_not_on_another_page(screen, show):
 
 
 def test_a_cell_of_the_matrix_shows_its_suspects(screen):
-    # The middle of cell (1, 0): dog that was labelled cat.
+    # The middle of cell (1, 0): dog that was labeled cat.
     screen.script(
         """const box = arguments[0].getBoundingClientRect();
         const at = {clientX: box.left + box.width * 0.1, clientY: box.top + box.height * 0.3, bubbles: true};
@@ -304,7 +304,7 @@ def test_a_cell_of_the_matrix_shows_its_suspects(screen):
         arguments[0].dispatchEvent(new PointerEvent("click", at));""",
         screen["map"],
     )
-    assert screen["cell"].text == "dog is labelled cat: 5.0%"
+    assert screen["cell"].text == "dog is labeled cat: 5.0%"
     assert screen.names() == [NAMES[0]]
     assert screen["count"].text == "1 of 6 shown"
 
@@ -312,7 +312,7 @@ def test_a_cell_of_the_matrix_shows_its_suspects(screen):
 def test_everything_can_be_done_by_keyboard(screen):
     focused = lambda: screen.chromium.switch_to.active_element  # noqa: E731
     screen["map"].send_keys(Keys.ARROW_DOWN)
-    assert screen["cell"].text == "dog is labelled cat: 5.0%"
+    assert screen["cell"].text == "dog is labeled cat: 5.0%"
     assert screen.script("return document.getElementById('cursor').getAttribute('y')") == "1"
     screen["map"].send_keys(Keys.ENTER)
     assert screen.names() == [NAMES[0]]
@@ -376,14 +376,14 @@ def test_5000_suspects_stay_few_elements(show, downloads):
 
 
 def test_dark_and_light(screen):
-    def brightness(colour):
-        return sum(map(int, colour.strip("rgb()").split(",")))
+    def brightness(color):
+        return sum(map(int, color.strip("rgb()").split(",")))
 
     seen = {}
     for dark in (False, True):
         screen.dark(dark)
         look = "const s = getComputedStyle(document.querySelector('.card')); return [s.backgroundColor, s.color]"
-        seen[dark] = [brightness(colour) for colour in screen.script(look)]
+        seen[dark] = [brightness(color) for color in screen.script(look)]
     assert seen[False][0] - seen[False][1] > 500  # light ground, dark ink
     assert seen[True][1] - seen[True][0] > 500
 

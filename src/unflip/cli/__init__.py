@@ -5,12 +5,14 @@ from typing import Annotated
 import typer
 
 from unflip import __version__
+from unflip.cli.audit import audit
 from unflip.cli.bench import app as bench_app
+from unflip.cli.card import card
 from unflip.cli.data import app as data_app
 from unflip.cli.demo import demo
 from unflip.cli.fit import fit
-from unflip.cli.labels import audit, transition
-from unflip.cli.models import card, predict
+from unflip.cli.predict import predict
+from unflip.cli.transition import transition
 
 app = typer.Typer(
     help="Train classifiers from noisy labels as if the labels were clean.",

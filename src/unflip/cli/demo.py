@@ -1,4 +1,4 @@
-"""``unflip demo``: the main job on the digits."""
+"""``unflip demo``: the whole package at work on scikit-learn's digits."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unflip.cli.options import Seed
-from unflip.cli.terminal import estimate, one_sentence, plain, print_noise, steps
+from unflip.cli.terminal import estimate, one_sentence, print_noise, shown, steps
 
 
 def demo(
@@ -18,16 +18,16 @@ def demo(
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("demo-report"),
 ) -> None:
-    """Flip 40 % of the labels of scikit-learn's digits, train on them all the same, and find the wrong ones.
+    """Flip 40 % of the labels of scikit-learn's digits, train on them anyway, and find the wrong ones.
 
     Example: unflip demo --rate 0.3
     """
-    # scikit-learn takes a second to import; --help should not wait for it
-    from unflip.commands import Noise
-    from unflip.commands.demo import FILES, run_demo, write_demo_page
-    from unflip.commands.folders import check_folder
-
     with one_sentence():
+        # scikit-learn takes a second to import; --help should not wait for it
+        from unflip.commands import Noise
+        from unflip.commands.demo import FILES, run_demo, write_demo_page
+        from unflip.commands.folders import check_folder
+
         check_folder(out, FILES)
         with steps() as tell:
             tell("digits: estimating T, comparing classifiers, auditing the labels")
@@ -39,22 +39,21 @@ def demo(
         f"{result.n_test:,} test images.\n"
     )
     print_noise(console, Noise.of(result.errors.given, result.transition))
-    table = Table(title=f"Pair noise {rate:.0%}: accuracy on clean test labels, and as estimated")
+    table = Table(title=f"Pair noise {rate:.0%}: accuracy on clean test labels, true and estimated")
     table.add_column("classifier")
-    table.add_column("T error", justify="right")
-    table.add_column("accuracy", justify="right")
-    table.add_column("estimate [95 %]", justify="right")
+    for title in ("T error", "accuracy", "estimate [95 %]"):
+        table.add_column(title, justify="right")
     for row in result.rows:
         error = "" if row.transition_error is None else f"{row.transition_error:.3f}"
         table.add_row(row.classifier, error, f"{row.accuracy:.1%}", estimate(row.estimate))
     console.print(table)
     console.print(
         "T error: sum |T^ - T| / classes, where T^ is estimated from the noisy labels.\n"
-        "Estimate: the accuracy as T^ and noisy test labels tell it; no clean label.\n"
+        "Estimate: the accuracy computed from T^ and noisy test labels, without any clean label.\n"
     )
     console.print(
-        f"Audit: about {result.errors.rate:.1%} of the labels are wrong; {len(result.errors.suspects):,} should be "
-        f"another, {result.precision:.1%} of these are wrong, which is {result.recall:.1%} of all wrong ones. Taking "
-        f"every suggestion leaves {result.noise_rate_left:.1%}."
+        f"Audit: about {result.errors.rate:.1%} of the labels are wrong; {len(result.errors.suspects):,} have a better "
+        f"suggestion. {result.precision:.1%} of these are indeed wrong, which is {result.recall:.1%} of all wrong "
+        f"labels. Accepting every suggestion leaves {result.noise_rate_left:.1%} wrong."
     )
-    typer.echo(f"Page: {plain(page)}")
+    typer.echo(f"Page: {shown(page)}")

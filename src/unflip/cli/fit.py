@@ -1,4 +1,4 @@
-"""``unflip fit``: a table to a saved model."""
+"""``unflip fit``: from a table to a saved model."""
 
 import time
 from pathlib import Path
@@ -6,175 +6,106 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from typer import Option
 
 from unflip import registry
-from unflip.cli.options import (
-    Data,
-    Drop,
-    Epochs,
-    ImageSize,
-    Json,
-    Label,
-    Network,
-    NetworkOption,
-    Seed,
-    Transition,
-    read,
-    read_matrix,
-)
-from unflip.cli.terminal import one_sentence, plain, print_accuracies, print_json, print_noise, print_unused, steps
+from unflip.cli import options, terminal
 
 if TYPE_CHECKING:
     from unflip.commands import FittedTable
 
-LINEAR, DEEP = registry.names("linear"), registry.names("deep")
+
+LINEAR, DEEP = ", ".join(registry.names("linear")), ", ".join(registry.names("deep"))
+BLOCKS = (
+    "Read DATA in blocks, for tables larger than memory: a Parquet or CSV file, a folder or a pattern of them. Only "
+    "for method mcldce with network linear."
+)
+WORKERS = (
+    "Read out of core on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786. They must find DATA at the "
+    "same path."
+)
+PAGE = "Write a page with the noise, the classifiers and, for a network, its training."
+SAMPLE = "Out of core: the rows that preprocessing and T are learned from."
+TEST = "Noisy labels to estimate the accuracy from."
 
 
 def _complete(incomplete: str) -> list[str]:
-    return [name for name in dict.fromkeys([*LINEAR, *DEEP]) if name.startswith(incomplete)]
+    names = dict.fromkeys([*registry.names("linear"), *registry.names("deep")])
+    return [name for name in names if name.startswith(incomplete)]
+
+
+Method = Annotated[str, Option(help=f"Linear: {LINEAR}. Networks: {DEEP}.", autocompletion=_complete)]
 
 
 def fit(
-    data: Data,
-    out: Annotated[Path, typer.Option(metavar="MODEL", help="Folder of the saved model.")],
-    label: Label = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            help=f"Linear: {', '.join(LINEAR)}. Networks: {', '.join(DEEP)}.",
-            autocompletion=_complete,
-        ),
-    ] = "mcldce",
-    network: NetworkOption = Network.linear,
-    transition: Transition = "auto",
-    test: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Noisy labels to estimate the accuracy from.", show_default="a fifth of DATA"
-        ),
-    ] = None,
-    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the sample weights.")] = None,
-    drop: Drop = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Write a page with the noise, the classifiers and, of a network, its training.",
-            show_default=False,
-        ),
-    ] = None,
-    out_of_core: Annotated[
-        bool,
-        typer.Option(
-            "--out-of-core",
-            help="Read DATA in blocks, for tables larger than memory: a Parquet or CSV file, a folder or a pattern of "
-            "them. With method mcldce and network linear.",
-        ),
-    ] = False,
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Out of core on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786. They must find DATA "
-            "by the same path.",
-            show_default=False,
-        ),
-    ] = None,
-    sample: Annotated[
-        int, typer.Option(min=1, metavar="ROWS", help="Out of core: rows that preprocessing and T are learnt from.")
-    ] = 100_000,
-    image_size: ImageSize = None,
-    epochs: Epochs = None,
-    seed: Seed = 0,
-    as_json: Json = False,
+    data: options.Data,
+    out: Annotated[Path, Option(metavar="MODEL", help="Folder of the saved model.")],
+    label: options.Label = None,
+    method: Method = "mcldce",
+    network: options.NetworkOption = options.Network.linear,
+    transition: options.Transition = "auto",
+    test: Annotated[Path | None, Option(metavar="FILE", help=TEST, show_default="a fifth of DATA")] = None,
+    weights: options.Weights = None,
+    drop: options.Drop = None,
+    page: Annotated[Path | None, Option(metavar="FOLDER", help=PAGE, show_default=False)] = None,
+    out_of_core: Annotated[bool, Option("--out-of-core", help=BLOCKS)] = False,
+    dask: Annotated[str | None, Option(metavar="ADDRESS", help=WORKERS, show_default=False)] = None,
+    sample: Annotated[int, Option(min=1, metavar="ROWS", help=SAMPLE)] = 100_000,
+    image_size: options.ImageSize = None,
+    epochs: options.Epochs = None,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Fit a classifier that withstands wrong labels, and save it.
 
-    Prints how the labels are flipped (T), and the accuracy on clean labels as
-    the noisy ones tell it, beside that of a learner that takes the labels as
-    they are. Without --test a fifth of the rows is held out for it and not
-    trained on; with --out-of-core at most 100,000.
+    Prints how the labels are flipped (T), and the accuracy on clean labels,
+    estimated from noisy ones, next to that of a learner that trusts the labels.
+    Without --test, a fifth of the rows is held out for this estimate and not
+    trained on; with --out-of-core, at most 100,000 rows.
 
     Example: unflip fit people.csv --label job --out model
 
     Example: unflip fit people/ --label job --out model --out-of-core
     """
+    start = time.monotonic()
     if out_of_core := out_of_core or dask is not None:
         _check_out_of_core(method, network, epochs, image_size)
-    with one_sentence():
+    with terminal.one_sentence():
         from unflip.commands import fit_out_of_core, fit_table, write_fit_page
-        from unflip.commands.fit import PAGE, check_model_folder
-        from unflip.commands.folders import check_folder
-        from unflip.commands.learners import check_network
-        from unflip.commands.out_of_core import SAMPLED
 
-        check_network(network.value, epochs)
-        check_model_folder(out)
-        if page is not None:
-            check_folder(page, PAGE)
-            if page.resolve() == out.resolve() or out.resolve() in page.resolve().parents:
-                raise ValueError(f"the page {page} would lie in the folder of the model, {out}; give it another one")
-        start = time.monotonic()
-        with steps(network.value) as tell:
-            tested = None if test is None else read(test, label, weights, None, image_size)
+        _check(network, epochs, out, page)
+        with terminal.steps(network.value) as tell:
+            tested = None if test is None else terminal.read(test, label, weights, None, image_size)
+            further: dict[str, Any] = {"test": tested, "random_state": seed, "tell": tell}
             if out_of_core:
-                if label is None:
-                    raise ValueError(f"{data} needs --label COLUMN, the column of its labels")
-                fitted = fit_out_of_core(
-                    data,
-                    label,
-                    weights=weights,
-                    drop=drop or (),
-                    transition=None if transition == "auto" else transition,
-                    test=tested,
-                    sample_size=sample,
-                    random_state=seed,
-                    dask=dask,
-                    tell=tell,
-                )
+                T = None if transition == "auto" else transition
+                further |= {"weights": weights, "drop": drop or (), "sample_size": sample, "dask": dask}
+                fitted = fit_out_of_core(data, terminal.required(label, data), transition=T, **further)
             else:
                 tell(f"reading {data}")
-                table = read(data, label, weights, drop, image_size)
-                fitted = fit_table(
-                    table,
-                    method=method,
-                    network=network.value,
-                    transition=read_matrix(transition, table),
-                    test=tested,
-                    epochs=epochs,
-                    random_state=seed,
-                    progress=False if as_json else "auto",
-                    tell=tell,
-                )
-                label = table.label
+                table = terminal.read(data, label, weights, drop, image_size)
+                T, label = terminal.read_matrix(transition, table), table.label
+                further |= {"epochs": epochs, "progress": False if as_json else "auto"}
+                fitted = fit_table(table, method=method, network=network.value, transition=T, **further)
             fitted.model.metadata_ = {"data": data.name, "label": label, **fitted.model.metadata_}
             path = fitted.model.save(out)
             if page is not None:
-                write_fit_page(fitted, page, title=data.resolve().name)
-        seconds = time.monotonic() - start
+                page = write_fit_page(fitted, page, title=data.resolve().name)
+    seconds = time.monotonic() - start
     if as_json:
-        print_json({"model": str(path), "method": method, "network": network.value, **_document(fitted, seconds)})
-        return
-    console = Console()
-    print_noise(console, fitted.noise)
-    compared = {f"{method}, {network.value}": fitted.accuracy, fitted.baseline_name: fitted.baseline}
-    scores = {name: score for name, score in compared.items() if score is not None}
-    print_accuracies(console, fitted.n_test, scores)
-    print_unused(fitted.unused)
-    if out_of_core:
-        rows = fitted.model.metadata_[SAMPLED]
-        what = "medians, deviations and categories" if transition != "auto" else "medians, deviations, categories and T"
-        typer.echo(f"Learnt from a uniform sample of {rows:,} rows: {what}.")
-    typer.echo(f"Model: {plain(out)} ({fitted.n_train:,} rows, {seconds:.1f} s)")
-    if page is not None:
-        typer.echo(f"Page: {plain(page / PAGE[0])}")
+        terminal.print_json({"model": str(path), **_document(fitted), "seconds": seconds})
+    else:
+        _print(fitted, transition == "auto")
+        typer.echo(f"Model: {terminal.shown(out)} ({fitted.n_train:,} rows, {seconds:.1f} s)")
+        if page is not None:
+            typer.echo(f"Page: {terminal.shown(page)}")
 
 
-def _check_out_of_core(method: str, network: Network, epochs: int | None, image_size: str | None) -> None:
-    if method != "mcldce" or network is not Network.linear:
+def _check_out_of_core(method: str, network: options.Network, epochs: int | None, image_size: str | None) -> None:
+    if method != "mcldce" or network is not options.Network.linear:
         raise typer.BadParameter(
-            f"only method mcldce with network linear is a sum over the rows and can be fitted so; got {method} with "
-            f"{network.value}",
+            "only method mcldce with network linear is a sum over the rows, which can be computed in blocks; got "
+            f"{method} with {network.value}",
             param_hint="--out-of-core",
         )
     for name, value in (("--epochs", epochs), ("--image-size", image_size)):
@@ -182,12 +113,42 @@ def _check_out_of_core(method: str, network: Network, epochs: int | None, image_
             raise typer.BadParameter("it has no meaning with --out-of-core; leave it out", param_hint=name)
 
 
-def _document(fitted: "FittedTable", seconds: float) -> dict[str, Any]:
+def _check(network: options.Network, epochs: int | None, out: Path, page: Path | None) -> None:
+    """Refuse, before any work is done, what cannot be fitted or written."""
+    from unflip.commands.fit import PAGE as FILES
+    from unflip.commands.fit import check_network
+    from unflip.commands.folders import check_folder
+    from unflip.models.folder import check_model_folder
+
+    check_network(network.value, epochs)
+    check_model_folder(out)
+    if page is not None:
+        check_folder(page, FILES)
+        if page.resolve() == out.resolve() or out.resolve() in page.resolve().parents:
+            raise ValueError(f"the page {page} would be inside the folder of the model, {out}; choose another folder")
+
+
+def _print(fitted: "FittedTable", estimated: bool) -> None:
+    from unflip.commands.out_of_core import SAMPLED
+
+    console = Console()
+    terminal.print_noise(console, fitted.noise)
+    terminal.print_accuracies(console, fitted.n_test, fitted.scores)
+    terminal.print_unused(fitted.unused)
+    rows = fitted.model.metadata_.get(SAMPLED)
+    if rows is not None:
+        what = "medians, deviations, categories and T" if estimated else "medians, deviations and categories"
+        typer.echo(f"Learned from a uniform sample of {rows:,} rows: {what}.")
+
+
+def _document(fitted: "FittedTable") -> dict[str, Any]:
     from unflip.commands.fit import interval
     from unflip.commands.out_of_core import SAMPLED
 
     baseline, sampled = fitted.baseline, fitted.model.metadata_.get(SAMPLED)
     return {
+        "method": fitted.method,
+        "network": fitted.network,
         **fitted.noise.as_json(),
         "clean_accuracy": interval(fitted.accuracy),
         "baseline": None if baseline is None else {**interval(baseline), "learner": fitted.baseline_name},
@@ -195,5 +156,4 @@ def _document(fitted: "FittedTable", seconds: float) -> dict[str, Any]:
         "n_test": fitted.n_test,
         "unused": fitted.unused,
         **({} if sampled is None else {"n_sample": sampled}),
-        "seconds": seconds,
     }

@@ -1,11 +1,13 @@
-"""What the commands share: errors in one sentence, progress, and tables of the noise."""
+"""What the commands share: reading DATA, errors in one sentence, progress, and tables of the noise."""
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -14,22 +16,57 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from unflip._validation import FloatArray
     from unflip.commands import Noise
     from unflip.metrics import CleanAccuracy
 
 LONGEST_NAME = 10  # characters of a class in a table of T
 RATES = 20  # columns of the terminal that rates and shares take
-FLIPS = 12  # the most frequent ones, printed where T is too wide
+FLIPS = 12  # the most frequent flips, printed if T is too wide
 INTERRUPTED = 130
-MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # what the package raises for them says all
+MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # their messages from the package are complete
 TRACEBACK = "UNFLIP_TRACEBACK"  # environment variable: show where an error happened
+
+
+def read(data: Path, label: str | None, weights: str | None, drop: list[str] | None, image_size: str | None) -> Any:
+    """Read DATA with its labels."""
+    from unflip.tables import read_table
+
+    if data.is_file() and data.suffix.lower() != ".npz":
+        required(label, data)
+    size = re.fullmatch(r"([1-9][0-9]*)x([1-9][0-9]*)", image_size or "", re.IGNORECASE)
+    if image_size is not None and size is None:
+        raise typer.BadParameter(
+            f"it must be HEIGHTxWIDTH, such as 32x32; got {image_size!r}", param_hint="--image-size"
+        )
+    sides = None if size is None else (int(size[1]), int(size[2]))
+    return read_table(data, label, weights, drop or (), image_size=sides)
+
+
+def required(label: str | None, data: Path) -> str:
+    """Return the name of the label's column, or say that it is missing."""
+    if label is None:
+        raise ValueError(f"{data} needs --label COLUMN, the column of its labels")
+    return label
+
+
+def read_matrix(transition: str, table: Any) -> Any:
+    """Return T from a file, in the order of the classes, or None for "auto"."""
+    if transition == "auto":
+        return None
+    import numpy as np
+
+    from unflip.commands import read_transition
+    from unflip.commands.fit import labels
+
+    return read_transition(transition, np.unique(labels(table)))
 
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Turn an error into one sentence and exit code 1, warnings into a line each, Ctrl-C into a word.
+    """Turn an error into one sentence and exit code 1, each warning into one line, and Ctrl-C into a word.
 
-    With the environment variable ``UNFLIP_TRACEBACK`` set an error shows where it happened.
+    If the environment variable ``UNFLIP_TRACEBACK`` is set, an error shows where it happened.
     """
 
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
@@ -47,24 +84,19 @@ def one_sentence() -> Iterator[None]:
         except Exception as error:
             if os.environ.get(TRACEBACK):
                 raise
-            fail(error)
-
-
-def fail(error: Exception) -> NoReturn:
-    """Print what a mistake of the user is, or else, since the fault may be ours, how to see where it happened."""
-    text = _line(error)
-    if not isinstance(error, MISTAKES):
-        text = f"{type(error).__name__}{': ' * bool(text)}{text.rstrip('.')}. To see where, set {TRACEBACK}=1"
-    typer.echo(f"unflip: {text or type(error).__name__}", err=True)
-    raise typer.Exit(1)
+            text, kind = _line(error), type(error).__name__
+            if not isinstance(error, MISTAKES):  # the cause may be ours
+                text = f"{kind}{': ' * bool(text)}{text.rstrip('.')}. To see where, set {TRACEBACK}=1"
+            typer.echo(f"unflip: {text or kind}", err=True)
+            raise typer.Exit(1) from None
 
 
 @contextmanager
 def steps(network: str = "linear") -> Iterator[Callable[..., None]]:
     """Give a function ``tell(text, done=None)`` that says which step begins, and which share of it is done.
 
-    A bar on a terminal, a line where piped. A network shows a bar of its own, which this one would disturb: there it
-    is lines, too.
+    It shows a bar on a terminal and prints a line when piped. A network has a bar of its own, which this one would
+    disturb, so that lines are printed there, too.
     """
     console = Console(stderr=True)
     if not console.is_terminal or network != "linear":
@@ -82,85 +114,87 @@ def print_json(content: Any) -> None:
     typer.echo(json.dumps(content, indent=1))
 
 
-def print_noise(console: Console, noise: "Noise", rate: float | None = None) -> None:
-    """Print T with its class names and the noise rate of each class; the main flips where T is too wide.
+def print_noise(console: Console, noise: "Noise", rates: "FloatArray | None" = None, rate: float | None = None) -> None:
+    """Print T with its class names and the noise rate of each class; if T is too wide, its main flips.
 
-    ``rate`` is the share of wrong labels where it is known better than from T.
+    ``rates`` and ``rate`` are the shares of wrong labels, by class and in total, if they are known better than from T.
     """
-    names = [_short(name) for name in noise.names]
+    rates, rate = noise.noise_rates if rates is None else rates, noise.noise_rate if rate is None else rate
+    names = [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…" for name in map(shown, noise.names)]
     widest = max(map(len, names))
     whole = (len(names) + 1) * (max(widest, 3) + 2) + RATES <= console.width
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = plain_table()
     table.add_column("clean", no_wrap=True, min_width=widest)
-    for name in names if whole else ():
-        table.add_column(cell(name), justify="right", no_wrap=True)
-    for title in ("noise rate", "share"):
-        table.add_column(title, justify="right", no_wrap=True)
+    for header in [*(names if whole else []), "noise rate", "share"]:
+        table.add_column(cell(header), justify="right", no_wrap=True)
     for i, name in enumerate(names):
         matrix = [f"{p:.0%}"[:-1] if p >= 0.005 else "." for p in noise.transition[i]] if whole else []
-        table.add_row(cell(name), *matrix, f"{noise.noise_rates[i]:.1%}", f"{noise.class_prior[i]:.1%}")
-    title = (
-        "T = P(given label | clean label), a row for each clean label, in %" if whole else "Noise of each clean class"
-    )
+        table.add_row(cell(name), *matrix, f"{rates[i]:.1%}", f"{noise.class_prior[i]:.1%}")
+    title = "T = P(given label | clean label) in %, one row per clean label" if whole else "Noise of each clean class"
     console.print(title, highlight=False)
     console.print(table)
     if not whole:
         _print_flips(console, noise)
-    console.print(f"About {noise.noise_rate if rate is None else rate:.1%} of the labels are wrong.\n", highlight=False)
+    console.print(f"About {rate:.1%} of the labels are wrong.\n", highlight=False)
 
 
 def print_accuracies(console: Console, n_labels: int, scores: Mapping[str, "CleanAccuracy"]) -> None:
     """Print the estimated clean accuracies of classifiers by name."""
     console.print(f"Accuracy on clean labels, estimated from {n_labels:,} noisy ones", highlight=False)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("classifier")
-    table.add_column("estimate [95 %]", justify="right")
+    table = plain_table("classifier", right=("estimate [95 %]",))
     for name, score in scores.items():
         table.add_row(cell(name), cell(estimate(score)))
     console.print(table)
 
 
 def estimate(score: "CleanAccuracy") -> str:
-    """Return an estimated accuracy with its interval, in per cent and cut to 0 .. 100."""
+    """Return an estimated accuracy with its interval, in percent and clipped to 0 .. 100."""
     return f"{min(max(score.estimate, 0), 1):.1%} [{100 * score.low:.1f}, {100 * score.high:.1f}]"
 
 
 def print_unused(columns: Mapping[str, str]) -> None:
-    """Name the columns that cannot be used, and why."""
+    """Name the columns that are not used, and why."""
     for name, reason in columns.items():
         typer.echo(f"Column not used: {shown(name)}: {reason}")
 
 
+def print_unused_of(table: Any, network: str) -> None:
+    """Name the columns of a table that are not used, and why."""
+    from unflip.commands.fit import samples, unused_columns
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were shown when the table was used
+        print_unused(unused_columns(samples(table.X, network)))
+
+
+def plain_table(*left: str, right: tuple[str, ...] = ()) -> Table:
+    """Return a table without a frame."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in left:
+        table.add_column(title, overflow="fold")
+    for title in right:
+        table.add_column(title, justify="right")
+    return table
+
+
 def cell(text: Any) -> Text:
-    """Return a name as text: nothing in it is markup or a control sequence."""
+    """Return a name as text in which nothing is markup or a control sequence."""
     return Text(shown(text))
 
 
 def shown(text: Any) -> str:
+    """Return a name or a path as part of a line of output, without control characters."""
     return "".join(char if char.isprintable() else "?" for char in str(text))
-
-
-def plain(path: str | os.PathLike[str]) -> str:
-    """Return a path as a line of output."""
-    return shown(os.fspath(path))
 
 
 def _print_flips(console: Console, noise: "Noise") -> None:
     expected = noise.class_prior[:, None] * noise.transition
     cells = [(float(expected[i, j]), i, j) for i, j in zip(*expected.nonzero(), strict=True) if i != j]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("clean", "given"):
-        table.add_column(title, overflow="fold")
-    table.add_column("P(given | clean)", justify="right")
+    table = plain_table("clean", "given", right=("P(given | clean)",))
     console.print("\nThe most frequent flips")
     for _, i, j in sorted(cells, reverse=True)[:FLIPS]:
         table.add_row(cell(noise.names[i]), cell(noise.names[j]), f"{noise.transition[i, j]:.2f}")
     console.print(table)
-
-
-def _short(name: str) -> str:
-    text = shown(name)
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 
 def _line(message: object) -> str:

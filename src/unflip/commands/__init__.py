@@ -1,19 +1,19 @@
-"""A person's own table, from the file to the answer: what the commands ``unflip fit``, ``audit`` and so on call.
+"""Your own table, from the file to the answer: what the commands ``unflip fit``, ``audit`` and so on call.
 
 ::
 
     table = read_table("people.csv", label="job")
-    fit_table(table).model.save("model")         T, a classifier that withstands it, and its estimated clean accuracy
+    fit_table(table).model.save("model")         T, a classifier that uses it, and its estimated clean accuracy
     write_audit(audit_table(table), table, "audit", title="people.csv")
 
     fit_out_of_core("people/*.parquet", "job")   the same from files that do not fit into memory
 """
 
 from unflip.commands.audit import audit_table, compare_classifiers, write_audit
-from unflip.commands.fit import FittedTable, fit_table, write_fit_page
+from unflip.commands.fit import FittedTable, Noise, fit_table, write_fit_page
 from unflip.commands.out_of_core import fit_out_of_core
 from unflip.commands.predict import predict_files, predict_table, read_for, write_predictions
-from unflip.commands.transition import Noise, find_noise, read_transition, write_transition
+from unflip.commands.transition import find_noise, read_transition, write_transition
 
 __all__ = [
     "FittedTable",

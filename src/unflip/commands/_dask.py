@@ -1,4 +1,4 @@
-"""A Dask cluster by its address, for what is sent to the scheduler that is active."""
+"""Connect to a Dask cluster by its address."""
 
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -22,6 +22,6 @@ def connected(address: str) -> Iterator[None]:
         try:
             yield
         except CancelledError as error:
-            raise ConnectionError(f"the Dask scheduler at {address} is gone") from error
+            raise ConnectionError(f"the connection to the Dask scheduler at {address} was lost") from error
         except KilledWorker as error:
-            raise ValueError(f"Dask workers died again and again with the same block: {error}") from error
+            raise ValueError(f"Dask workers died repeatedly on the same block: {error}") from error

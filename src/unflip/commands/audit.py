@@ -1,4 +1,4 @@
-"""The labels of a table that are probably wrong, as CSV files and as the page."""
+"""The labels of a table that are probably wrong, as CSV files and as a page."""
 
 import json
 import os
@@ -8,20 +8,26 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
 
 from unflip import __version__
 from unflip._output import write_columns
 from unflip._validation import FloatArray
 from unflip.audit import LabelErrors, find_label_errors
-from unflip.commands.fit import interval
+from unflip.commands.fit import (
+    default_transition_estimator,
+    features,
+    interval,
+    labels,
+    make_baseline,
+    make_classifier,
+    samples,
+)
 from unflip.commands.folders import written_folder
-from unflip.commands.learners import labels, make_baseline, make_classifier, make_transition_estimator, prepared, usable
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table
 
 FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html")
-LISTED, LISTED_WITH_PICTURES = 5000, 1500  # suspects on the page, which stays of a size that a browser opens at once
+LISTED, LISTED_WITH_PICTURES = 5000, 1500  # suspects on the page, so that a browser opens it at once
 
 
 def audit_table(
@@ -40,36 +46,35 @@ def audit_table(
     Parameters
     ----------
     table : Table
-        What :func:`unflip.tables.read_table` gives, with labels.
+        A table from :func:`unflip.tables.read_table` with labels.
     network : {"linear", "mlp", "cnn6"}, default="linear"
-        What judges the labels: :class:`~unflip.transition.VolMin`, or a network by MC-LDCE.
+        What judges the labels: :class:`~unflip.transition.VolMin`, or a network trained by MC-LDCE.
     transition : array-like of shape (n_classes, n_classes), default=None
-        T[i, j] = P(noisy = j | clean = i); None estimates it.
+        T[i, j] = P(noisy = j | clean = i). If None, T is estimated.
     folds : int, default=5
     epochs : int, default=None
-        Of a network.
+        Epochs of a network. If None, they depend on the size of the data.
     random_state : int, RandomState instance or None, default=None
     progress : bool or "auto", default=False
-        Show the progress of a network.
+        Whether to show the progress of a network.
     on_fold : callable, default=None
-        Called with 0, 1, ... as each fold begins.
+        Called with 0, 1, ... when a fold begins.
     """
     y = labels(table)
     if network == "linear" and epochs is None:
-        classifier = make_transition_estimator(network)  # VolMin is a classifier as well
+        classifier = default_transition_estimator(network)  # VolMin is a classifier as well
     else:
         classifier = make_classifier("mcldce", network, None, epochs=epochs, progress=progress)
-    X, _ = usable(table, network)
     options = {"cv": folds, "random_state": random_state, "on_fold": on_fold}
-    return find_label_errors(X, y, prepared(classifier, X), transition, **options)
+    return find_label_errors(features(table, network), y, classifier, transition, **options)
 
 
 def compare_classifiers(
     errors: LabelErrors, table: Table, *, network: str = "linear", folds: int = 5, random_state: Any = None
 ) -> dict[str, CleanAccuracy]:
-    """Return the estimated clean accuracy of what judged the labels, on samples that it had not seen.
+    """Return the estimated clean accuracy of the model that judged the labels, on samples that it had not seen.
 
-    Beside it, for a linear model, that of ridge regression without correction in as many folds.
+    For a linear model, that of ridge regression without correction, in as many folds, is next to it.
 
     Parameters
     ----------
@@ -84,12 +89,12 @@ def compare_classifiers(
     if network == "linear":
         name, baseline = make_baseline(network, len(classes), random_state=random_state)
         baseline.set_params(classes=classes)  # a fold may lack one
-        X, _ = usable(table, network)
         _, counts = np.unique(errors.given, return_counts=True)
         splitter = StratifiedKFold(min(folds, counts.max()), shuffle=True, random_state=random_state)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # the audit took it too
-            predicted = cross_val_predict(make_pipeline(Preprocessor(), baseline), X, errors.given, cv=splitter)
+            warnings.simplefilter("ignore", UserWarning)  # rare classes and unused columns: the audit has told of them
+            X = Preprocessor().fit_transform(samples(table.X, network))
+            predicted = cross_val_predict(baseline, X, errors.given, cv=splitter)
         found[name] = clean_accuracy(errors.given, predicted, T, classes=classes)
     return found
 
@@ -105,51 +110,45 @@ def write_audit(
 ) -> dict[str, Any]:
     """Write what an audit found to a folder, and return its summary.
 
-    ``compared`` is what :func:`compare_classifiers` gives, for the page and the summary.
+    ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary.
 
     ::
 
-        suspects.csv    name, given, suggested, probability_wrong: labels that should be another, surest first
-        labels.csv      the same of every label, in the order of the table
+        suspects.csv    name, given, suggested, probability_wrong of the labels with a better suggestion, surest first
+        labels.csv      the same for every label, in the order of the table
         summary.json    the numbers
         index.html      the page
 
-    The folder appears whole or not at all; an earlier one of the same files is replaced, any other refused.
+    The folder appears whole or not at all; an earlier result is replaced, any other folder is refused.
     """
-    from unflip.page.write import ComparedClassifier, write_page
+    from unflip.page import ComparedClassifier, write_page
 
-    summary = summarise(errors)
-    if compared:
-        summary["clean_accuracy"] = {name: interval(score) for name, score in compared.items()}
-    everything = np.arange(len(errors.scores))
+    scores = {name: interval(score) for name, score in (compared or {}).items()}
+    summary = summarize(errors) | ({"clean_accuracy": scores} if scores else {})
+    page = audit_page(
+        errors,
+        [str(name) for name in table.names.tolist()],
+        table.X if np.ndim(table.X) == 4 else None,
+        title=title,
+        command=command,
+        classifiers=[ComparedClassifier.of(name, score) for name, score in (compared or {}).items()],
+    )
     with written_folder(folder, FILES) as partial:
-        for name, rows in (("suspects.csv", errors.suspects), ("labels.csv", everything)):
-            write_columns(
-                partial / name,
-                {
-                    "name": table.names[rows],
-                    "given": errors.given[rows],
-                    "suggested": errors.suggested[rows],
-                    "probability_wrong": errors.scores[rows].round(6),
-                },
-            )
+        for name, rows in (("suspects.csv", errors.suspects), ("labels.csv", np.arange(len(errors.scores)))):
+            columns = {
+                "name": table.names[rows],
+                "given": errors.given[rows],
+                "suggested": errors.suggested[rows],
+                "probability_wrong": errors.scores[rows].round(6),
+            }
+            write_columns(partial / name, columns)
         text = json.dumps({"made_with": f"unflip {__version__}", "data": title, **summary}, indent=1)
         (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
-        images = table.X if np.ndim(table.X) == 4 else None
-        scores = [(name, interval(score)) for name, score in (compared or {}).items()]
-        page = audit_page(
-            errors,
-            [str(name) for name in table.names.tolist()],
-            images,
-            title=title,
-            command=command,
-            classifiers=[ComparedClassifier(name, s["estimate"], s["low"], s["high"]) for name, s in scores],
-        )
         write_page(page, partial / "index.html")
     return summary
 
 
-def summarise(errors: LabelErrors) -> dict[str, Any]:
+def summarize(errors: LabelErrors) -> dict[str, Any]:
     """Return the numbers of an audit for a program."""
     return {
         "n_samples": len(errors.scores),
@@ -157,9 +156,35 @@ def summarise(errors: LabelErrors) -> dict[str, Any]:
         "expected_errors": errors.total,
         "error_rate": errors.rate,
         "classes": [str(name) for name in errors.classes.tolist()],
+        "noise_rates": noise_rates(errors).tolist(),
         "expected_errors_by_given_class": errors.n_errors.tolist(),
         "transition": errors.transition.tolist(),
     }
+
+
+def noise_rates(errors: LabelErrors) -> FloatArray:
+    """Return the share of each clean class that was given another label, counted by the posterior.
+
+    T may have been replaced by a symmetric one, which says the same of every class; the posterior has not.
+    """
+    if hasattr(errors, "noise_rates"):
+        return errors.noise_rates
+    codes = np.searchsorted(errors.classes, errors.given)
+    clean = errors.posterior.sum(axis=0)
+    kept = np.bincount(codes, errors.posterior[np.arange(len(codes)), codes], minlength=len(clean))
+    return np.clip(1 - np.divide(kept, clean, out=np.ones_like(clean), where=clean > 0), 0, 1)
+
+
+def noisiest_class(errors: LabelErrors) -> int | None:
+    """Return the class with the highest noise rate, or None if no class stands out.
+
+    A class stands out if its rate is above that of all labels by more than three standard errors.
+    """
+    rates, rate = noise_rates(errors), min(errors.rate, 1.0)
+    with np.errstate(divide="ignore"):
+        deviation = np.sqrt(rate * (1 - rate) / errors.posterior.sum(axis=0))
+    worst = int(rates.argmax())
+    return worst if rates[worst] - rate > 3 * deviation[worst] else None
 
 
 def audit_page(
@@ -172,13 +197,13 @@ def audit_page(
     classifiers: Sequence[Any] = (),
     summary: Sequence[tuple[str, str]] = (),
 ) -> Any:
-    """Return the :class:`~unflip.page.write.Page` of an audit.
+    """Return the :class:`~unflip.page.Page` of an audit.
 
     Parameters
     ----------
     errors : LabelErrors
     names : sequence of str
-        Of the samples.
+        Names of the samples.
     images : array of shape (n_samples, channels, height, width), default=None
         For thumbnails.
     title, command : str
@@ -186,26 +211,20 @@ def audit_page(
     summary : sequence of (label, text), default=()
         Further facts for the top of the page.
     """
+    from unflip.page import Page, Suspect
     from unflip.page.thumbnails import thumbnail
-    from unflip.page.write import Page, Suspect
 
-    suspects = errors.suspects
-    listed = suspects[: LISTED if images is None else LISTED_WITH_PICTURES]
+    suspects, rates, worst = errors.suspects, noise_rates(errors), noisiest_class(errors)
     low, high = (0.0, 1.0) if images is None else (min(float(images.min()), 0.0), max(float(images.max()), 1.0))
-    n, c = errors.posterior.shape
-    codes = np.searchsorted(errors.classes, errors.given)
-    rates = np.clip(1 - np.diag(errors.transition), 0, 1)
-    worst = int(rates.argmax())
+    found = [("labels with a better suggestion", f"{len(suspects):,}")]
+    if worst is not None:
+        found.append(("noisiest class", f"{errors.classes[worst]} ({rates[worst]:.1%})"))
     return Page(
         title=title,
-        summary=[
-            ("labels with a better suggestion", f"{len(suspects):,}"),
-            ("noisiest class", f"{errors.classes[worst]} ({rates[worst]:.1%})"),
-            *summary,
-        ],
+        summary=[*found, *summary],
         classes=[str(name) for name in errors.classes.tolist()],
         transition=errors.transition,
-        noisy_counts=np.bincount(codes, minlength=c),
+        noisy_counts=np.bincount(np.searchsorted(errors.classes, errors.given), minlength=len(errors.classes)),
         clean_counts=errors.posterior.sum(axis=0),
         noise_rates=rates,
         curves=_curves(errors),
@@ -218,9 +237,9 @@ def audit_page(
                 float(np.clip(errors.scores[i], 0, 1)),
                 None if images is None else thumbnail(images[i], low, high),
             )
-            for i in listed
+            for i in suspects[: LISTED if images is None else LISTED_WITH_PICTURES]
         ],
-        n_samples=n,
+        n_samples=len(errors.given),
         n_suspects_total=len(suspects),
         made_with=f"unflip {__version__}, {command}",
         noise_rate=min(errors.rate, 1.0),
@@ -228,7 +247,7 @@ def audit_page(
 
 
 def _curves(errors: LabelErrors) -> dict[str, list[float]]:
-    """The loss of a network by epoch, the mean over the folds."""
+    """Return the loss of a network by epoch, averaged over the folds."""
     losses = [[float(record["loss"]) for record in history] for history in errors.histories]
     epochs = min(map(len, losses), default=0)
     if not epochs:

@@ -1,4 +1,4 @@
-"""The main job on data that everyone has: scikit-learn's digits with pair noise."""
+"""What the package is for, on data that everyone has: scikit-learn's digits with pair noise."""
 
 import os
 from pathlib import Path
@@ -13,11 +13,11 @@ from sklearn.model_selection import train_test_split
 from unflip._validation import FloatArray
 from unflip.audit import LabelErrors, find_label_errors
 from unflip.commands.audit import audit_page
+from unflip.commands.fit import default_transition_estimator
 from unflip.commands.folders import written_folder
 from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
 from unflip.metrics import CleanAccuracy, clean_accuracy, transition_error
 from unflip.noise import corrupt, pairflip
-from unflip.transition import VolMin
 
 FILES = ("index.html",)
 INTENSITIES = 16  # of a pixel of the digits
@@ -25,7 +25,7 @@ INTENSITIES = 16  # of a pixel of the digits
 
 class DemoRow(NamedTuple):
     classifier: str
-    transition_error: float | None  # None: the classifier uses no T
+    transition_error: float | None  # None if the classifier does not use T
     accuracy: float
     noisy_accuracy: float  # on noisy test labels
     estimate: CleanAccuracy
@@ -41,37 +41,36 @@ class DemoResult(NamedTuple):
     errors: LabelErrors
     clean: NDArray[Any]  # the true training labels, which nobody has on real data
     names: list[str]
-    images: FloatArray  # of the training samples, (n, 1, 8, 8) in 0 .. 1
+    images: FloatArray  # the training samples, shape (n, 1, 8, 8), in 0 .. 1
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
         """Which of the given labels are wrong."""
-        wrong: NDArray[np.bool_] = self.errors.given != self.clean
-        return wrong
+        return self.errors.given != self.clean
 
     @property
     def precision(self) -> float:
-        """The share of the suspects whose label is wrong; 1 where nothing is suspected."""
+        """The share of the suspects whose label is wrong; 1 if there are no suspects."""
         suspects = self.errors.suspects
         return float(self.flipped[suspects].mean()) if len(suspects) else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of the wrong labels that are among the suspects; 1 where none is wrong."""
+        """The share of the wrong labels that are among the suspects; 1 if no label is wrong."""
         flipped = self.flipped
         return float(flipped[self.errors.suspects].sum() / flipped.sum()) if flipped.any() else 1.0
 
     @property
     def noise_rate_left(self) -> float:
-        """The share of wrong labels after taking every suggestion."""
+        """The share of wrong labels after accepting every suggestion."""
         return float(np.mean(self.errors.suggested != self.clean))
 
 
 def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
     """Corrupt the digits, estimate T, compare ridge with both operators of MC-LDCE, and find the wrong labels.
 
-    All training labels are noisy, and so are the held-out ones that the estimated accuracy reads; the clean labels only
-    make the columns that nobody has on real data.
+    All training labels are noisy, and so are the held-out labels that the estimated accuracy is computed from. Clean
+    labels are used only for the columns that nobody has on real data.
     """
     X, y = load_digits(return_X_y=True)
     T = pairflip(10, rate)
@@ -80,7 +79,7 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
     noisy = corrupt(y_train, T, random_state=seed)
     noisy_test = corrupt(y_test, T, random_state=seed + 1)
 
-    estimated = VolMin().fit(X_train, noisy).transition_
+    estimated = default_transition_estimator("linear").fit(X_train, noisy).transition_
     exact = MCLDCEClassifier(estimated).fit(X_train, noisy)
     models: dict[str, Any] = {
         "ridge on clean labels": RidgeClassifier().fit(X_train, y_train),
@@ -92,17 +91,10 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
     }
     rows = []
     for name, model in models.items():
-        predicted = model.predict(X_test)
-        used = getattr(model, "transition_", None)
-        rows.append(
-            DemoRow(
-                name,
-                None if used is None else transition_error(used, T),
-                float(np.mean(predicted == y_test)),
-                float(np.mean(predicted == noisy_test)),
-                clean_accuracy(noisy_test, predicted, estimated),
-            )
-        )
+        predicted, used = model.predict(X_test), getattr(model, "transition_", None)
+        error = None if used is None else transition_error(used, T)
+        accuracies = float(np.mean(predicted == y_test)), float(np.mean(predicted == noisy_test))
+        rows.append(DemoRow(name, error, *accuracies, clean_accuracy(noisy_test, predicted, estimated)))
     return DemoResult(
         n_train=len(train),
         n_test=len(test),
@@ -118,27 +110,18 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
 
 
 def write_demo_page(result: DemoResult, folder: str | os.PathLike[str]) -> Path:
-    """Write ``index.html``, the page that ``unflip audit`` makes of a person's own data, and return its path."""
-    from unflip.page.write import ComparedClassifier, write_page
+    """Write ``index.html``, the page that ``unflip audit`` makes for your own data, and return its path."""
+    from unflip.page import ComparedClassifier, write_page
 
-    classifiers = [
-        ComparedClassifier(
-            row.classifier,
-            float(np.clip(row.estimate.estimate, row.estimate.low, row.estimate.high)),
-            row.estimate.low,
-            row.estimate.high,
-            row.noisy_accuracy,
-            row.accuracy,
-        )
-        for row in result.rows
-    ]
     page = audit_page(
         result.errors,
         result.names,
         result.images,
         title=f"Digits with {result.rate:.0%} pair noise",
         command="unflip demo",
-        classifiers=classifiers,
+        classifiers=[
+            ComparedClassifier.of(row.classifier, row.estimate, row.noisy_accuracy, row.accuracy) for row in result.rows
+        ],
         summary=[
             ("really wrong", f"{int(result.flipped.sum()):,} ({result.noise_rate:.1%})"),
             ("suspects that are wrong", f"{result.precision:.1%}"),

@@ -1,4 +1,4 @@
-"""A table to a classifier that withstands the noise in its labels, with what it is worth beside one that does not."""
+"""Fit a classifier to the noisy labels of a table, and estimate how accurate it is on clean labels."""
 
 import os
 from collections.abc import Callable
@@ -10,28 +10,66 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 
-from unflip import __version__
-from unflip._output import check_place
+from unflip import __version__, registry
+from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.commands.folders import written_folder
-from unflip.commands.learners import (
-    UNCORRECTED,
-    check_network,
-    labels,
-    make_baseline,
-    make_classifier,
-    make_transition_estimator,
-    samples,
-    usable,
-)
-from unflip.commands.transition import Noise
+from unflip.core import clean_prior
 from unflip.metrics import CleanAccuracy, clean_accuracy
-from unflip.models.folder import _safetensors, check_replaceable
-from unflip.tables import Table
+from unflip.tables import Preprocessor, Table
 from unflip.tables.classifier import TableClassifier
 
+NETWORKS = ("linear", "mlp", "cnn6")
+UNCORRECTED = "ce"  # the method of a network that takes the labels as they are
 FEWEST_HELD_OUT = 2
 PAGE = ("index.html",)
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """How the labels of a table are flipped.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    transition : ndarray of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i).
+    noisy_prior, class_prior : ndarray of shape (n_classes,)
+        The share of each class among the given labels, and among the clean labels according to T.
+    """
+
+    classes: NDArray[Any]
+    transition: FloatArray
+    noisy_prior: FloatArray
+    class_prior: FloatArray
+
+    @classmethod
+    def of(cls, y: NDArray[Any], transition: FloatArray, sample_weight: FloatArray | None = None) -> "Noise":
+        """Return the noise of labels whose T is known."""
+        classes, codes = np.unique(y, return_inverse=True)
+        counts = np.bincount(codes, sample_weight, minlength=len(classes))
+        noisy_prior = counts / counts.sum()
+        return cls(classes, transition, noisy_prior, clean_prior(noisy_prior, transition))
+
+    @property
+    def names(self) -> list[str]:
+        return [str(name) for name in self.classes.tolist()]
+
+    @property
+    def noise_rates(self) -> FloatArray:
+        """The share of each clean class that was given another label."""
+        return 1 - np.diag(self.transition)
+
+    @property
+    def noise_rate(self) -> float:
+        """The share of all labels that are wrong."""
+        return float(self.class_prior @ self.noise_rates)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the values for a program, in the form that :func:`read_transition` reads."""
+        arrays = ("transition", "noise_rates", "noisy_prior", "class_prior")
+        found = {name: getattr(self, name).tolist() for name in arrays}
+        return {"classes": self.names, "transition": found.pop("transition"), "noise_rate": self.noise_rate, **found}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +83,15 @@ class FittedTable:
         With ``metrics_`` filled, ready to be saved.
     noise : Noise
     accuracy : CleanAccuracy
-        Of the model on clean labels, estimated from noisy ones that it did not see.
+        The model's accuracy on clean labels, estimated from noisy labels that it did not see.
     baseline_name : str
     baseline : CleanAccuracy or None
-        Likewise of the learner without correction; None where the method itself is that.
+        The same for the learner without correction; None if the method is that learner.
     n_train, n_test : int
     unused : dict of str to str
-        Which columns are left out, and why.
+        The columns that are not used, and why.
     curves : dict of str to list of float
-        Of a network, by epoch: the loss, and the accuracy on the held-out noisy labels.
+        For a network, by epoch: the loss, and the accuracy on the held-out noisy labels.
     """
 
     method: str
@@ -67,6 +105,12 @@ class FittedTable:
     n_test: int
     unused: dict[str, str]
     curves: dict[str, list[float]]
+
+    @property
+    def scores(self) -> dict[str, CleanAccuracy]:
+        """The estimated accuracies by the name of the classifier, the model's own first."""
+        scores = {f"{self.method}, {self.network}": self.accuracy, self.baseline_name: self.baseline}
+        return {name: score for name, score in scores.items() if score is not None}
 
 
 def fit_table(
@@ -87,70 +131,71 @@ def fit_table(
     Parameters
     ----------
     table : Table
-        What :func:`unflip.tables.read_table` gives, with labels; its weights count.
+        A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
     method : str, default="mcldce"
-        For a linear model "mcldce", "ule", "musgd", "rank-pruning", "lnsi", "scd", "lics" or "cege"; for a network any
-        method of :class:`~unflip.deep.NoisyLabelClassifier`.
+        The name of a linear method, or of a method for networks, in :mod:`unflip.registry`.
     network : {"linear", "mlp", "cnn6"}, default="linear"
         Images reach a linear model and "mlp" as rows of pixels.
     transition : array-like of shape (n_classes, n_classes), default=None
-        T[i, j] = P(noisy = j | clean = i); None estimates it. A method that takes no T has it for the estimated
-        accuracy alone.
+        T[i, j] = P(noisy = j | clean = i). If None, T is estimated. For a method that does not use T, it serves the
+        estimated accuracy only.
     test : Table, default=None
-        Noisy labels to estimate the accuracy from. None holds a part of the table out.
+        Noisy labels to estimate the accuracy from. If None, part of the table is held out.
     holdout : float, default=0.2
-        The part of each class that is held out, and not trained on, where there is no ``test``.
+        The share of each class that is held out, and not trained on, if there is no ``test``.
     epochs : int, default=None
-        Of a network.
+        Epochs of a network. If None, they depend on the size of the data.
     random_state : int, RandomState instance or None, default=None
     progress : bool or "auto", default=False
-        Show the progress of a network.
+        Whether to show the progress of a network.
     tell : callable, default=None
-        Called with a text as each step begins.
+        Called with a text when a step begins.
     """
-    check_network(network, epochs)
-    y = labels(table)
-    T = None if transition is None else check_transition(transition, len(np.unique(y)))
+    y, weights = labels(table), table.sample_weight
+    given = None if transition is None else check_transition(transition, len(np.unique(y)))
     options: dict[str, Any] = {"epochs": epochs, "random_state": random_state, "progress": progress}
-    classifier = make_classifier(method, network, T, **options)
-    X, unused = usable(table, network)
-    weights = table.sample_weight
+    model = TableClassifier(make_classifier(method, network, given, **options))
+    X, unused = samples(table.X, network), {}
     if test is None:
+        # Only the whole table tells a column that numbers the rows from any other.
+        unused = unused_columns(X)
+        X = X.drop(columns=list(unused)) if unused else X
         train, held_out = _split(y, holdout, random_state)
         X_test, y_test, test_weights = _rows(X, y, weights, held_out)
         X, y, weights = _rows(X, y, weights, train)
     else:
         X_test, y_test, test_weights = samples(test.X, network), labels(test), test.sample_weight
-        _check_kinds(y, y_test)
+        check_same_kind(y, y_test)
 
-    first = "estimating T, then " if network != "linear" and T is None else ""
+    first = "estimating T, then " if network != "linear" and given is None else ""
     tell(f"{first}fitting {method}, {network}, to {len(y):,} rows")
+    raw = model.fit_preprocessor(X)
+    X_train, X_test = model.standardized(raw), model.samples(X_test)
     evaluate = None if network == "linear" else (X_test, y_test)
-    model = TableClassifier(classifier).fit(X, y, weights, evaluate=evaluate)
-    T = getattr(model.classifier_, "transition_", None) if T is None else T
+    model.fit_features(raw, y, weights, evaluate=evaluate)
+    T = given if given is not None else getattr(model.classifier_, "transition_", None)
     if T is None:
         tell("estimating T, which the method itself does not need")
-        estimator = make_transition_estimator(network, random_state=random_state, progress=progress)
-        T = estimator.fit(X if model.preprocessor_ is None else model.preprocessor_.transform(X), y).transition_
-    assert T is not None
+        seen = raw if network == "linear" else X_train
+        T = estimated_transition(seen, y, weights, network, random_state, progress)
 
-    def score(fitted: TableClassifier) -> CleanAccuracy:
-        predicted = fitted.predict(X_test)
-        return clean_accuracy(y_test, predicted, T, classes=fitted.classes_, sample_weight=test_weights)
+    def score(classifier: Any) -> CleanAccuracy:
+        predicted = classifier.predict(X_test)
+        return clean_accuracy(y_test, predicted, T, classes=model.classes_, sample_weight=test_weights)
 
-    accuracy, baseline, curves = score(model), None, _curves(method, model)
+    accuracy, baseline, curves = score(model.classifier_), None, _curves(method, model.classifier_)
     name, uncorrected = make_baseline(network, len(model.classes_), **options)
     if method != UNCORRECTED:
         tell(f"fitting {name}")
-        other = TableClassifier(uncorrected).fit(X, y, weights, evaluate=evaluate)
-        baseline = score(other)
-        curves |= _curves(name.split()[0], other)
+        uncorrected.fit(X_train, y, sample_weight=weights, **({} if evaluate is None else {"evaluate": evaluate}))
+        baseline = score(uncorrected)
+        curves |= _curves(name.split()[0], uncorrected)
     noise = Noise.of(y, T, weights)
+    unused = {**unused, **model.unused_}
     if model.preprocessor_ is not None:
-        model.preprocessor_.unused_.update(unused)  # so that the model's card tells of them
-    if getattr(model.classifier_, "transition_", None) is None:  # else it is saved with the classifier
-        given = transition is not None
-        model.noise_ = {"transition": noise.transition, "class_prior": noise.class_prior, "given": given}
+        model.preprocessor_.unused_ = unused  # so that the model's card shows them
+    if getattr(model.classifier_, "transition_", None) is None:  # otherwise it is saved with the classifier
+        model.noise_ = {"transition": T, "class_prior": noise.class_prior, "given": given is not None}
     model.metrics_ = {"clean_accuracy": interval(accuracy), "held-out rows": len(y_test)}
     if baseline is not None:
         model.metrics_["baseline"] = {**interval(baseline), "learner": name}
@@ -163,21 +208,19 @@ def fit_table(
 def write_fit_page(
     fitted: FittedTable, folder: str | os.PathLike[str], *, title: str, command: str = "unflip fit"
 ) -> Path:
-    """Write ``index.html``, the noise and what the classifiers are worth, to a folder, and return its path.
+    """Write ``index.html``, with the noise and the accuracies of the classifiers, to a folder, and return its path.
 
-    The folder appears whole or not at all; an earlier one is replaced, any other refused.
+    The folder appears whole or not at all; an earlier result is replaced, any other folder is refused.
     """
-    from unflip.page.write import ComparedClassifier, Page, write_page
+    from unflip.page import ComparedClassifier, Page, write_page
 
     noise, n = fitted.noise, fitted.n_train
-    compared = {f"{fitted.method}, {fitted.network}": fitted.accuracy, fitted.baseline_name: fitted.baseline}
-    scores = {name: interval(score) for name, score in compared.items() if score is not None}
     page = Page(
         title=title,
         summary=[
-            ("classifier", next(iter(scores))),
+            ("classifier", next(iter(fitted.scores))),
             ("trained on", f"{n:,} rows"),
-            ("judged by", f"{fitted.n_test:,} noisy labels that it did not see"),
+            ("evaluated on", f"{fitted.n_test:,} noisy labels that it did not see"),
         ],
         classes=noise.names,
         transition=noise.transition,
@@ -185,7 +228,7 @@ def write_fit_page(
         clean_counts=n * noise.class_prior,
         noise_rates=noise.noise_rates,
         curves=fitted.curves,
-        classifiers=[ComparedClassifier(name, s["estimate"], s["low"], s["high"]) for name, s in scores.items()],
+        classifiers=[ComparedClassifier.of(name, score) for name, score in fitted.scores.items()],
         suspects=None,
         n_samples=n,
         n_suspects_total=0,
@@ -196,29 +239,122 @@ def write_fit_page(
     return Path(folder) / PAGE[0]
 
 
-def check_model_folder(path: str | os.PathLike[str]) -> None:
-    """Refuse, before any work, a folder that a model cannot be saved to."""
-    check_replaceable(Path(path).resolve())
-    check_place(path)
-    _safetensors()
+def make_classifier(
+    method: str,
+    network: str,
+    transition: FloatArray | None,
+    *,
+    epochs: int | None = None,
+    random_state: Any = None,
+    progress: bool | str = False,
+) -> Any:
+    """Return the unfitted classifier of a method, with T if the method takes one."""
+    check_network(network, epochs)
+    family: registry.Family = "linear" if network == "linear" else "deep"
+    if method not in registry.names(family):
+        kind = "linear models" if family == "linear" else "networks"
+        raise ValueError(
+            f"{method!r} is not a method for {kind}; choose one of {', '.join(registry.names(family))}"
+            + (". To train a network, choose network mlp or cnn6" if family == "linear" else "")
+        )
+    given = {"transition": transition, "random_state": random_state}
+    if family == "deep":
+        options = {"method": method, "network": network, "epochs": epochs, "progress": progress}
+        return registry.make("NoisyLabelClassifier", **options, **given)
+    cls = registry.find(method, family).load()
+    return cls(**{name: value for name, value in given.items() if name in cls().get_params(deep=False)})
+
+
+def make_baseline(network: str, n_classes: int, **options: Any) -> tuple[str, Any]:
+    """Return the name and the unfitted classifier that takes the noisy labels as they are.
+
+    ``options`` are those of :func:`make_classifier`.
+    """
+    if network == "linear":
+        return "ridge without correction", make_classifier("mcldce", network, np.eye(n_classes), **options)
+    return "cross-entropy without correction", make_classifier(UNCORRECTED, network, None, **options)
+
+
+def default_transition_estimator(network: str, *, random_state: Any = None, progress: bool | str = False) -> Any:
+    """Return the estimator of T for a network. For a linear model it is VolMin, which is a classifier as well."""
+    check_network(network)
+    if network == "linear":
+        return registry.make("VolMin", scaling="auto", random_state=random_state)
+    return registry.make("CrossFitEM", network=network, random_state=random_state, progress=progress)
+
+
+def estimated_transition(
+    features: Any, y: NDArray[Any], weights: FloatArray | None, network: str, random_state: Any, progress: bool | str
+) -> FloatArray:
+    """Return T, estimated from the :func:`features` of a table."""
+    estimator = default_transition_estimator(network, random_state=random_state, progress=progress)
+    classes, codes = np.unique(y, return_inverse=True)
+    return resolve_transition(None, estimator, features, codes, classes, weights)[0]
+
+
+def features(table: Table, network: str) -> Any:
+    """Return the samples of a table as an estimator of T takes them.
+
+    The numbers are standardized for a network only: VolMin chooses the scale of the features itself. Pixels and
+    embeddings have one scale in common, which would be lost.
+    """
+    X = samples(table.X, network)
+    return X if np.ndim(X) > 2 else Preprocessor(standardize=network != "linear").fit_transform(X)
+
+
+def samples(X: Any, network: str) -> Any:
+    """Return X as the network takes it: images as rows of pixels, except for ``cnn6``."""
+    check_network(network)
+    if network == "cnn6" and np.ndim(X) < 3:
+        raise ValueError("network cnn6 needs images, but this is a table; choose linear or mlp")
+    return X.reshape(len(X), -1) if network != "cnn6" and np.ndim(X) > 2 else X
+
+
+def unused_columns(X: Any) -> dict[str, str]:
+    """Return the columns of a data frame that cannot be used, and why."""
+    return Preprocessor().fit(X).unused_ if hasattr(X, "columns") else {}
+
+
+def labels(table: Table) -> NDArray[Any]:
+    """Return the labels of a table, or explain that it has none."""
+    if table.y is None:
+        raise ValueError("the table has no labels; give the name of their column (in an NPZ file, their key)")
+    return table.y
+
+
+def check_network(network: str, epochs: int | None = None) -> None:
+    if network not in NETWORKS:
+        raise ValueError(f"network must be one of {', '.join(NETWORKS)}; got {network!r}")
+    if network == "linear" and epochs is not None:
+        raise ValueError("epochs apply to networks, not to a linear model; leave them out, or choose mlp or cnn6")
+
+
+def check_same_kind(y: NDArray[Any], y_test: NDArray[Any]) -> None:
+    """Refuse test labels that are not of the kind of the training labels."""
+    if y.dtype.kind != y_test.dtype.kind:
+        kinds = {"U": "text", "i": "whole numbers", "b": "booleans"}
+        raise ValueError(
+            f"the labels are {kinds[y.dtype.kind]}, but those of the test data are {kinds[y_test.dtype.kind]}; write "
+            "both in the same way"
+        )
 
 
 def interval(score: CleanAccuracy) -> dict[str, float]:
-    """Return an estimate with its interval, both cut to 0 .. 1, in the form that a model's card prints."""
+    """Return an estimate with its interval, both clipped to 0 .. 1, in the form that a model's card prints."""
     return {"estimate": min(max(score.estimate, score.low), score.high), "low": score.low, "high": score.high}
 
 
-def _curves(name: str, model: TableClassifier) -> dict[str, list[float]]:
-    history = getattr(model.classifier_, "history_", [])
+def _curves(name: str, classifier: Any) -> dict[str, list[float]]:
+    history = getattr(classifier, "history_", [])
     titles = {"loss": "loss", "accuracy": "accuracy on held-out noisy labels"}
     found = {f"{name}: {title}": [record.get(key) for record in history] for key, title in titles.items()}
     return {title: values for title, values in found.items() if values and None not in values}
 
 
 def _split(y: NDArray[Any], share: float, random_state: Any) -> tuple[IntArray, IntArray]:
-    """Hold out a share of each class; what occurs once stays in training, so no class is lost to it."""
+    """Hold out a share of each class; a label that occurs once stays in training, so that no class is lost."""
     if not 0 < share < 1:
-        raise ValueError(f"holdout is the share of the rows that are held out, between 0 and 1; got {share}")
+        raise ValueError(f"holdout must be the share of the rows to hold out, between 0 and 1; got {share}")
     random = check_random_state(random_state)
     _, codes = np.unique(y, return_inverse=True)
     held_out = np.zeros(len(y), dtype=bool)
@@ -227,18 +363,10 @@ def _split(y: NDArray[Any], share: float, random_state: Any) -> tuple[IntArray, 
         held_out[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
     if held_out.sum() < FEWEST_HELD_OUT:
         raise ValueError(
-            f"{len(y)} rows are too few to hold {share:.0%} of them out; give further rows as a test file, or more data"
+            f"{len(y)} rows are too few to hold {share:.0%} of them out; give other rows as a test file, or more data"
         )
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
 def _rows(X: Any, y: NDArray[Any], weights: FloatArray | None, rows: IntArray) -> tuple[Any, Any, Any]:
     return _safe_indexing(X, rows), y[rows], None if weights is None else weights[rows]
-
-
-def _check_kinds(y: NDArray[Any], y_test: NDArray[Any]) -> None:
-    if y.dtype.kind != y_test.dtype.kind:
-        kinds = {"U": "text", "i": "whole numbers", "b": "booleans"}
-        raise ValueError(
-            f"the labels are {kinds[y.dtype.kind]}, those of the test data {kinds[y_test.dtype.kind]}; write both alike"
-        )

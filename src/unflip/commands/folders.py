@@ -1,4 +1,4 @@
-"""Folders of results: there whole or not at all, and never in place of somebody's files."""
+"""Folders of results: they appear whole or not at all, and never replace somebody's files."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -11,36 +11,29 @@ SIGN = "unflip "  # stands in the first file of each folder that the package wri
 
 
 def check_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Path:
-    """Return where the folder will be, or refuse a path that holds anything but an earlier folder of these files.
+    """Return where the folder will be; refuse a path that holds anything but an earlier folder of these files.
 
-    Parameters
-    ----------
-    path : path-like
-    files : sequence of str
-        The files that will be written; the first of them names this package.
+    ``files`` are the files that will be written; the first of them names this package.
     """
     folder = Path(path).resolve()
     check_place(folder)
-    if folder.is_dir() and not any(folder.iterdir()):
-        return folder
     if folder.exists() and not _is_ours(folder, files):
         raise FileExistsError(
-            f"{folder} exists and is no earlier result of the same command; choose another folder, or remove it"
+            f"{folder} exists and is not an earlier result of the same command; choose another folder, or remove it"
         )
     return folder
 
 
 @contextmanager
 def written_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Iterator[Path]:
-    """Give a folder to write to, which takes its place at the end; after an error or Ctrl-C nothing is left of it."""
+    """Give a folder to write to, which is put in place at the end; after an error or Ctrl-C nothing is left of it."""
     with replaced_folder(check_folder(path, files)) as partial:
         yield partial
 
 
 def _is_ours(folder: Path, files: Sequence[str]) -> bool:
     try:
-        there = {item.name for item in folder.iterdir() if item.is_file()}
-        strangers = {item.name for item in folder.iterdir()} - set(files)
-        return not strangers and files[0] in there and SIGN in (folder / files[0]).read_text(encoding="utf-8")
+        there = {item.name for item in folder.iterdir()}
+        return not there or (there <= set(files) and SIGN in (folder / files[0]).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False

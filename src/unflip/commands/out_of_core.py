@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
-from unflip.commands.fit import FittedTable, _check_kinds, interval
-from unflip.commands.learners import labels, make_baseline
+from unflip.commands.fit import FittedTable, Noise, check_same_kind, interval, labels, make_baseline
 from unflip.commands.predict import BLOCK
 from unflip.commands.row_passes import MOST_HELD_OUT, FoldSums, SumFolds, draw_rows, split_rows, unused_columns
-from unflip.commands.transition import Noise, read_transition
+from unflip.commands.transition import read_transition
 from unflip.core import ClassSums, clean_prior
 from unflip.linear import MCLDCEClassifierCV
 from unflip.metrics import CleanAccuracy, clean_accuracy
@@ -140,7 +139,7 @@ def fit_out_of_core(
         X_test, y_test, w_test = split.taken(split.held, unused)
     else:
         X_test, y_test, w_test = test.X, labels(test), test.sample_weight
-        _check_kinds(classes, y_test)
+        check_same_kind(classes, y_test)
 
     def score(fitted: TableClassifier) -> CleanAccuracy:
         blocks = [fitted.predict(X_test[start : start + BLOCK]) for start in range(0, len(X_test), BLOCK)]

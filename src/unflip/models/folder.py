@@ -1,4 +1,4 @@
-"""Models out and in: a folder with ``model.json`` and ``weights.safetensors``. Nothing in it is ever executed."""
+"""Save and load models: a folder with ``model.json`` and ``weights.safetensors``, nothing of which is executed."""
 
 import hashlib
 import json
@@ -9,32 +9,51 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from unflip import __version__, registry
-from unflip._output import replaced_folder
-from unflip.models.checks import check_attributes, check_classifier, check_parameters
-from unflip.models.encoding import Arrays, decode, encode_model
+from unflip import __version__
+from unflip._output import check_place, replaced_folder
+from unflip.models.encoding import Arrays, check_classifier, decode_model, encode_model
 from unflip.registry import saved_classes
 
 FORMAT = 1
-FILES = {"model.json", "weights.safetensors"}
-LIBRARIES = ("numpy", "scipy", "sklearn", "pandas", "torch")  # whose versions a file notes
+DOCUMENT, WEIGHTS = "model.json", "weights.safetensors"
+LIBRARIES = ("numpy", "scipy", "sklearn", "pandas", "torch")  # whose versions a file records
+BROKEN = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError),
+    *(RuntimeError, TypeError, ValueError),
+)
 
 
 class Savable:
     """Gives a classifier ``save(path)``; :func:`load` reads it back."""
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the fitted model to the folder ``path``: ``model.json`` and ``weights.safetensors``, no pickle.
+        """Write the fitted model to the folder ``path``: ``model.json`` and ``weights.safetensors``, without pickle.
 
         The folder appears whole or not at all. A folder that holds a saved model and nothing else is replaced; anything
         else is refused. What only code could restore (an estimator given as ``transition``, a generator given as
         ``random_state``, a splitter given as ``cv``) is left out: the fitted T is kept, how it was estimated is not.
         What :func:`load` would refuse, such as weights that are not finite, is refused here already.
         """
-        return _write(Path(path).resolve(), self)
+        folder, name = Path(path).resolve(), type(self).__name__
+        if name not in saved_classes():
+            raise ValueError(f"a {name} cannot be saved; the classes that can are {', '.join(saved_classes())}")
+        check_replaceable(folder)
+        arrays: Arrays = {}
+        content = encode_model(self, "", arrays)
+        if content["attributes"] is None:
+            raise ValueError(f"this {name} is not fitted yet; call fit before save")
+        loaded = {library: sys.modules[library].__version__ for library in LIBRARIES if library in sys.modules}
+        versions = {"unflip": __version__, "python": platform.python_version(), **loaded}
+        with replaced_folder(folder) as partial:
+            _safetensors().numpy.save_file(arrays, partial / WEIGHTS)
+            digest = hashlib.sha256((partial / WEIGHTS).read_bytes()).hexdigest()
+            document = {"format": FORMAT, "versions": versions, "weights_sha256": digest, **content}
+            document["checksum"] = checksum(document)
+            (partial / DOCUMENT).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        return folder
 
     def _fitted_state(self) -> dict[str, Any]:
-        """The fitted attributes, as plain values, arrays, ClassSums, models and containers of them."""
+        """Return the fitted attributes as plain values, arrays, ClassSums, models and containers of them."""
         parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
         return {name: value for name, value in vars(self).items() if name not in parameters}
 
@@ -42,16 +61,16 @@ class Savable:
         vars(self).update(state)
 
     def _check_fitted_state(self) -> None:
-        """Refuse, with a ValueError, a state whose parts do not fit together; ``save`` and :func:`load` ask."""
+        """Raise a ValueError if the parts of the state do not fit together; ``save`` and :func:`load` call it."""
         check_classifier(self)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that ``save`` wrote. It runs no code from the file.
+    """Read a model that ``save`` wrote. No code from the file is run.
 
-    A file that is truncated, edited (checksums tell), of a newer format or not one of ours is refused with the reason,
-    and so is one whose parts do not fit together: coefficients of another shape than classes by features, a T whose
-    rows do not sum to one, categories that make another number of features, weights that give no probabilities,
+    A file that is truncated, edited (checksums tell), of a newer format or not one of ours is refused with the reason.
+    So is one whose parts do not fit together: coefficients whose shape is not classes by features, a T whose rows do
+    not sum to one, categories that make another number of features, weights that do not give probabilities, or
     parameters, attributes or arrays that the class does not have.
 
     Parameters
@@ -62,36 +81,27 @@ def load(path: str | os.PathLike[str]) -> Any:
     folder = Path(path)
     document = read_document(folder)
     if document["class"] not in saved_classes():
-        raise ValueError(f"{folder} holds a {document['class']!r}, which is none of {', '.join(saved_classes())}")
+        raise ValueError(f"{folder} holds a {document['class']!r}, which is not one of {', '.join(saved_classes())}")
     if document.get("checksum") != checksum(document):
         raise ValueError(
-            f"{folder / 'model.json'} is damaged or was edited: its checksum differs. To change a model load it, set "
+            f"{folder / DOCUMENT} is damaged or was edited: its checksum differs. To change a model, load it, set "
             "what you want and save it again"
         )
-    arrays = _read_weights(folder / "weights.safetensors", document.get("weights_sha256"))
+    arrays = _read_weights(folder / WEIGHTS, document.get("weights_sha256"))
     try:
-        model = _build(document, arrays)
+        model = decode_model(document, arrays)
         if not model._fitted_state():
             raise ValueError("it has no fitted attributes")
         if arrays:
             raise ValueError(f"the weights hold {', '.join(map(repr, [*arrays][:5]))}, which the model does not have")
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except BROKEN as error:
         raise ValueError(f"{folder} is damaged or was edited: {error}") from error
     return model
 
 
 def read_document(folder: Path) -> dict[str, Any]:
-    """Return ``model.json`` of a saved model, if it is of the format that this version reads."""
-    path = folder / "model.json"
+    """Return ``model.json`` of a saved model if its format is the one that this version reads."""
+    path = folder / DOCUMENT
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not a saved model: it has no model.json")
     try:
@@ -112,61 +122,20 @@ def read_document(folder: Path) -> dict[str, Any]:
 
 
 def checksum(document: dict[str, Any]) -> str:
-    """Return the SHA-256 of a ``model.json`` in all but its own ``checksum``, whatever its layout."""
+    """Return the SHA-256 of everything in a ``model.json`` except its own ``checksum``, whatever its layout."""
     rest = {name: value for name, value in document.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _read_weights(path: Path, digest: Any) -> Arrays:
-    safetensors = _safetensors()
-    try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != digest:
-            raise ValueError("it is not the file that model.json was written with, their checksums differ")
-        with safetensors.safe_open(path, framework="numpy") as file:
-            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
-    except Exception as error:  # safetensors has its own exceptions, a missing file Python's
-        raise ValueError(f"{path} is damaged or missing: {error}") from error
-
-
-def _build(content: Any, arrays: Arrays) -> Any:
-    """Make a model of what :func:`encode_model` wrote, and check that its parts fit together."""
-    name = content["class"]
-    if name not in saved_classes():
-        raise ValueError(f"it holds a {name!r}, which is none of {', '.join(saved_classes())}")
-    parameters = decode(content["parameters"], arrays, _build)
-    attributes = decode(content["attributes"], arrays, _build)
-    model = registry.make(name, **parameters)
-    check_parameters(model)
-    if attributes is None:
-        return model
-    check_attributes(name, attributes)
-    model._set_fitted_state(attributes)
-    model._check_fitted_state()
-    return model
-
-
-def _write(path: Path, model: Any) -> Path:
-    name = type(model).__name__
-    if name not in saved_classes():
-        raise ValueError(f"{name} cannot be saved; these can: {', '.join(saved_classes())}")
-    check_replaceable(path)
-    arrays: Arrays = {}
-    content = encode_model(model, "", arrays)
-    if content["attributes"] is None:
-        raise ValueError(f"this {name} is not fitted yet; call fit before save")
-    with replaced_folder(path) as partial:
-        _safetensors().numpy.save_file(arrays, partial / "weights.safetensors")
-        digest = hashlib.sha256((partial / "weights.safetensors").read_bytes()).hexdigest()
-        document = {"format": FORMAT, "versions": _versions(), "weights_sha256": digest, **content}
-        document["checksum"] = checksum(document)
-        (partial / "model.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return path
+def check_model_folder(path: str | os.PathLike[str]) -> None:
+    """Refuse, before any work is done, a folder that a model cannot be saved to."""
+    check_replaceable(Path(path).resolve())
+    check_place(path)
+    _safetensors()
 
 
 def check_replaceable(path: Path) -> None:
-    """Refuse a path that holds anything but a saved model, or an empty folder."""
+    """Refuse a path that holds anything but a saved model or an empty folder."""
     if path.exists() and not _is_saved_model(path) and not (path.is_dir() and not any(path.iterdir())):
         raise FileExistsError(
             f"{path} exists and is not a folder with a saved model and nothing else; choose another path"
@@ -175,15 +144,23 @@ def check_replaceable(path: Path) -> None:
 
 def _is_saved_model(path: Path) -> bool:
     try:
-        document = json.loads((path / "model.json").read_text(encoding="utf-8"))
-        return {item.name for item in path.iterdir()} <= FILES and document["class"] in saved_classes()
+        document = json.loads((path / DOCUMENT).read_text(encoding="utf-8"))
+        return {item.name for item in path.iterdir()} <= {DOCUMENT, WEIGHTS} and document["class"] in saved_classes()
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def _versions() -> dict[str, str]:
-    loaded = {name: sys.modules[name].__version__ for name in LIBRARIES if name in sys.modules}
-    return {"unflip": __version__, "python": platform.python_version(), **loaded}
+def _read_weights(path: Path, digest: Any) -> Arrays:
+    safetensors = _safetensors()
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != digest:
+            raise ValueError("its checksum is not the one that model.json was written with")
+        with safetensors.safe_open(path, framework="numpy") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
+    except Exception as error:  # safetensors has its own exceptions, a missing file Python's
+        raise ValueError(f"{path} is damaged or missing: {error}") from error
 
 
 def _safetensors() -> ModuleType:

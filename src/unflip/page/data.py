@@ -1,12 +1,14 @@
-"""What the page shows, as plain data, and whether it agrees with itself."""
+"""What the page shows, as plain data, and whether it is consistent."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unflip._validation import FloatArray, check_transition
+from unflip.metrics import CleanAccuracy
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -15,8 +17,8 @@ PNG = b"\x89PNG\r\n\x1a\n"
 class Suspect:
     """A sample whose label is probably wrong.
 
-    ``name`` is its row number or file name, ``probability`` that its label ``given`` is wrong, ``suggested`` the label
-    it should have, ``thumbnail`` a small PNG.
+    ``name`` is its row number or file name, ``probability`` the probability that its label ``given`` is wrong,
+    ``suggested`` a better label, and ``thumbnail`` a small PNG.
     """
 
     name: str
@@ -28,7 +30,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class ComparedClassifier:
-    """A classifier's estimated clean accuracy with its interval, and what was measured on labels, as fractions."""
+    """A classifier's estimated clean accuracy with its interval, and its accuracies on labels, as fractions."""
 
     name: str
     accuracy_estimate: float
@@ -38,9 +40,17 @@ class ComparedClassifier:
     clean_accuracy: float | None = None
     note: str = ""
 
+    @classmethod
+    def of(
+        cls, name: str, score: CleanAccuracy, noisy_accuracy: float | None = None, clean_accuracy: float | None = None
+    ) -> "ComparedClassifier":
+        """Return a classifier with its estimate clipped to the interval."""
+        estimate = min(max(score.estimate, score.low), score.high)
+        return cls(name, estimate, score.low, score.high, noisy_accuracy, clean_accuracy)
+
     @property
     def numbers(self) -> list[float]:
-        """The ends of the interval and what was measured."""
+        """The ends of the interval and the accuracies on labels."""
         ends = self.low, self.high, self.noisy_accuracy, self.clean_accuracy
         return [number for number in ends if number is not None]
 
@@ -58,20 +68,20 @@ class Page:
     transition : array-like of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
     noisy_counts, clean_counts : array-like of shape (n_classes,)
-        Samples of each class by the given labels, and as estimated of the true ones.
+        The number of samples of each class by the given labels, and by the true labels as estimated.
     noise_rates : array-like of shape (n_classes,)
-        The share of each true class that was given another label, 1 - T[i, i].
+        The share of each true class that was given another label.
     curves : mapping of str to sequence of float
-        Of training: a value an epoch; a value that is not finite leaves a gap.
+        Training curves with one value per epoch; a value that is not finite leaves a gap.
     classifiers : sequence of ComparedClassifier
     suspects : sequence of Suspect or None
-        In the order of the export; their labels are among ``classes``. None where nobody looked for any.
+        In the order of the export; their labels are among ``classes``. None if nobody looked for any.
     n_samples, n_suspects_total : int
-        Of the data, which may be more than the page lists.
+        Sizes of the data, which may be larger than the list on the page.
     made_with : str
-        The line at the foot: program, version, command.
+        The line at the bottom: program, version, command.
     noise_rate : float, default=None
-        The share of wrong labels, at the top; None takes it from T and ``clean_counts``.
+        The share of wrong labels, shown at the top. If None, it is computed from T and ``clean_counts``.
     """
 
     title: str
@@ -91,59 +101,54 @@ class Page:
 
 
 def check_page(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
-    """Return T and the arrays of a value a class, or say what is wrong with the page."""
+    """Return T and the arrays with one value per class, or explain what is wrong with the page."""
     for name in page.classes:
-        if not isinstance(name, str):
-            raise ValueError(f"classes must be text; got {name!r}. Write them as [str(name) for name in classes]")
-    if len(set(page.classes)) != len(page.classes):
-        raise ValueError(f"classes has a name twice: {sorted(page.classes)}; every class needs a name of its own")
+        _expect(isinstance(name, str), f"classes must be text; got {name!r}. Write str({name!r})")
+    classes, suspects = set(page.classes), page.suspects or ()
+    _expect(len(classes) == len(page.classes), f"every class needs a name of its own; got {sorted(page.classes)}")
     T = check_transition(page.transition, len(page.classes), invertible=False)
     counts = {}
-    suspects = page.suspects or ()
     for field in ("noisy_counts", "clean_counts", "noise_rates"):
-        values = np.asarray(getattr(page, field), dtype=np.float64)
-        if values.shape != (len(T),) or not np.isfinite(values).all() or values.min() < 0:
-            raise ValueError(f"{field} must be one number >= 0 for each of the {len(T)} classes; got {values.tolist()}")
-        counts[field] = values
+        values = counts[field] = np.asarray(getattr(page, field), dtype=np.float64)
+        right = values.shape == (len(T),) and np.isfinite(values).all() and values.min() >= 0
+        _expect(right, f"{field} must be one number >= 0 for each of the {len(T)} classes; got {values.tolist()}")
     for field in ("noisy_counts", "clean_counts"):
-        if not counts[field].sum() > 0:
-            raise ValueError(f"{field} is zero for every class; give the number of samples of each class")
-    if page.noise_rate is not None and not 0 <= page.noise_rate <= 1:
-        raise ValueError(f"noise_rate must be a fraction, or None; got {page.noise_rate}")
-    if counts["noise_rates"].max() > 1:
-        raise ValueError(f"noise_rates must be fractions, 1 - T[i, i]; got {counts['noise_rates'].max():g}")
-    if not len(suspects) <= page.n_suspects_total <= page.n_samples:
-        raise ValueError(
-            f"{len(suspects)} suspects are listed of n_suspects_total={page.n_suspects_total} among "
-            f"n_samples={page.n_samples}; each number must be at least the one before"
-        )
+        _expect(counts[field].sum() > 0, f"{field} is zero for every class; give the number of samples of each class")
+    rate, largest = page.noise_rate, counts["noise_rates"].max()
+    _expect(rate is None or 0 <= rate <= 1, f"noise_rate must be a fraction or None; got {rate}")
+    _expect(largest <= 1, f"noise_rates must be fractions; got {largest:g}")
+    n, total = len(suspects), page.n_suspects_total
+    _expect(
+        n <= total <= page.n_samples,
+        f"{n} suspects are listed, n_suspects_total={total} and n_samples={page.n_samples}; none of these numbers may "
+        "be larger than the next one",
+    )
     for entry in page.classifiers:
-        if not all(map(np.isfinite, (entry.accuracy_estimate, *entry.numbers))):
-            raise ValueError(f"the numbers of {entry.name!r} must be finite; got {entry}. What is unknown is None")
-        if not entry.low <= entry.accuracy_estimate <= entry.high:
-            raise ValueError(
-                f"the estimate of {entry.name!r}, {entry.accuracy_estimate:g}, must lie in its interval; "
-                f"got {entry.low:g} to {entry.high:g}"
-            )
-    known = set(page.classes)
+        finite = all(map(np.isfinite, (entry.accuracy_estimate, *entry.numbers)))
+        _expect(finite, f"the numbers of {entry.name!r} must be finite; got {entry}. Use None for what is unknown")
+        _expect(
+            entry.low <= entry.accuracy_estimate <= entry.high,
+            f"the estimate of {entry.name!r}, {entry.accuracy_estimate:g}, must be inside its interval; got "
+            f"{entry.low:g} to {entry.high:g}",
+        )
     for suspect in suspects:
-        _check_suspect(suspect, known)
+        _check_suspect(suspect, classes)
     return T, counts
 
 
 def _check_suspect(suspect: Suspect, classes: set[str]) -> None:
-    if not isinstance(suspect.name, str):
-        raise ValueError(f"suspect {suspect.name!r} must be named by text; write {str(suspect.name)!r}")
+    name, probability, picture = suspect.name, suspect.probability, suspect.thumbnail
+    _expect(isinstance(name, str), f"the name of suspect {name!r} must be text; write {str(name)!r}")
     for label in (suspect.given, suspect.suggested):
-        if label not in classes:
-            raise ValueError(f"suspect {suspect.name!r} has the label {label!r}, which is none of the classes")
-    if not 0 <= suspect.probability <= 1:
-        raise ValueError(f"suspect {suspect.name!r} has probability {suspect.probability}; it must be in 0 .. 1")
-    if suspect.thumbnail is not None and not suspect.thumbnail.startswith(PNG):
-        raise ValueError(f"the thumbnail of suspect {suspect.name!r} is no PNG; it begins {suspect.thumbnail[:8]!r}")
-    try:
-        suspect.name.encode()  # JSON would carry a lone surrogate, but the exported CSV could not
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"suspect {suspect.name!r} has a name that is no text: rename the file, or give its row number"
-        ) from error
+        _expect(label in classes, f"suspect {name!r} has the label {label!r}, which is not one of the classes")
+    _expect(0 <= probability <= 1, f"suspect {name!r} has probability {probability}; it must be in 0 .. 1")
+    if picture is not None:
+        _expect(picture.startswith(PNG), f"the thumbnail of suspect {name!r} is not a PNG; it begins {picture[:8]!r}")
+    # JSON would carry a lone surrogate, but the exported CSV could not.
+    encoded = name.encode(errors="replace").decode() == name
+    _expect(encoded, f"the name of suspect {name!r} is not valid text; rename the file, or give its row number")
+
+
+def _expect(right: Any, message: str) -> None:
+    if not right:
+        raise ValueError(message)

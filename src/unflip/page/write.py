@@ -1,4 +1,4 @@
-"""The page that a person looks at: one HTML file with the noise that was found and the labels that are suspect."""
+"""Write the page: one HTML file with the noise that was found and the labels that are suspect."""
 
 import base64
 import hashlib
@@ -6,55 +6,51 @@ import json
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from unflip._output import write_whole
 from unflip._validation import FloatArray
-from unflip.page.data import ComparedClassifier, Page, Suspect, check_page
+from unflip.page.data import Page, check_page
 from unflip.page.marks import axis, curve, flips, heat
 
 try:
     from jinja2 import Environment, StrictUndefined, Template
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("the page needs jinja2: pip install unflip[report]") from error
-
-__all__ = ["ComparedClassifier", "Page", "Suspect", "write_page"]
+    raise ModuleNotFoundError("the page needs jinja2: pip install 'unflip[report]'") from error
 
 
 def write_page(page: Page, path: str | Path) -> Path:
     """Write the page as one HTML file that needs no network, and return its path.
 
     The file appears whole or not at all; the same data give the same bytes. Every name stays text: the template escapes
-    it, the data lie in a JSON block without ``<``, and the page's policy lets no script run but its own, known by its
-    hash.
+    it, the data are in a JSON block without ``<``, and the page's policy lets no script run but its own, identified by
+    its hash.
 
     Notes
     -----
-    The page exports ``name,given,corrected`` of the ticked suspects as CSV by RFC 4180 (CRLF, quotes where needed,
-    UTF-8 without a mark), with every value exactly as it came: the file is there to be joined with the data by name.
-    A value that a spreadsheet would take for a formula (it begins with ``= + - @``, a tab or a return, and is no
-    number) is therefore not altered; the page says how many there are and to import them as text.
+    The page exports ``name,given,corrected`` of the ticked suspects as CSV according to RFC 4180 (CRLF, quotes where
+    needed, UTF-8 without a byte order mark), with every value exactly as it came, because the file is meant to be
+    joined with the data by name. A value that a spreadsheet would take for a formula (it begins with ``= + - @``, a tab
+    or a return, and is not a number) is therefore not altered; the page says how many there are and that they should be
+    imported as text.
 
     Raises
     ------
     ValueError
-        Something of the page contradicts the rest, or a name cannot be written as UTF-8.
+        If the page contradicts itself, or a name cannot be written as UTF-8.
     ModuleNotFoundError
-        There is no jinja2.
+        If jinja2 is missing.
     """
     T, counts = check_page(page)
-    rate = page.noise_rate
-    if rate is None:
-        rate = 1 - float(counts["clean_counts"] @ np.diag(T)) / float(counts["clean_counts"].sum())
+    rate, clean = page.noise_rate, counts["clean_counts"]
     script = _part("page.js")
     html = _template().render(
         page=page,
         n_classes=len(T),
-        noise_rate=rate,
+        noise_rate=1 - float(clean @ np.diag(T)) / float(clean.sum()) if rate is None else rate,
         heat=heat(T),
-        flips=flips(T, counts["clean_counts"]),
+        flips=flips(T, clean),
         counts=counts,
         axis=axis(page.classifiers),
         curves=[curve(name, values) for name, values in page.curves.items()],
@@ -65,11 +61,12 @@ def write_page(page: Page, path: str | Path) -> Path:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     try:
-        content = html.encode()
+        return write_whole(path, html.encode())
     except UnicodeEncodeError as error:
         bad = html[error.start : error.end]
-        raise ValueError(f"a name on the page has {bad!r}, which is no character: decode it as text first") from error
-    return write_whole(path, content)
+        raise ValueError(
+            f"a name on the page has {bad!r}, which is not a character; decode it as text first"
+        ) from error
 
 
 def _data(page: Page, T: FloatArray) -> str:
@@ -77,7 +74,7 @@ def _data(page: Page, T: FloatArray) -> str:
     suspects = page.suspects or ()
     code = {name: i for i, name in enumerate(page.classes)}
     thumbnails = [base64.b64encode(suspect.thumbnail or b"").decode() for suspect in suspects]
-    data: dict[str, Any] = {
+    data = {
         "classes": list(page.classes),
         "transition": np.round(T, 5).tolist(),
         "name": [suspect.name for suspect in suspects],
@@ -87,7 +84,7 @@ def _data(page: Page, T: FloatArray) -> str:
         "thumbnail": thumbnails if any(thumbnails) else [],
     }
     text = json.dumps(data, separators=(",", ":"))
-    # The browser keeps the ticks under this name, so those of another page are never taken for this one's.
+    # The browser stores the ticks under this key, so that those of another page are never taken for this one's.
     text = f'{{"key":"unflip-{hashlib.sha256(text.encode()).hexdigest()[:16]}",{text[1:]}'
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 
@@ -95,7 +92,7 @@ def _data(page: Page, T: FloatArray) -> str:
 @cache
 def _part(name: str) -> str:
     text = (files("unflip.page") / "templates" / name).read_text(encoding="utf-8")
-    return text.replace("\r\n", "\n")  # a browser would, and the script's hash must stay its hash
+    return text.replace("\r\n", "\n")  # as a browser does: the hash of the script must not change
 
 
 @cache
@@ -108,7 +105,7 @@ def _template() -> Template:
 
 
 def _percent(fraction: float, digits: int = 1) -> str:
-    """Return a fraction as per cent; what is not quite none or all is not rounded to it."""
+    """Return a fraction in percent; what is not quite none or all is not rounded to it."""
     text = f"{fraction:.{digits}%}"
     if fraction > 0 and text == f"{0:.{digits}%}":
         return f"<{10**-digits:.{digits}f}%"

@@ -18,14 +18,18 @@ from unflip.tables.preprocessing import Preprocessor
 class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     """Learn from the noisy labels of a data frame: a :class:`~unflip.tables.Preprocessor`, then a classifier.
 
-    Images go to the classifier as they are, so that whatever :func:`unflip.tables.read_table` reads can be fitted, and
-    the result saved together with what is known about it.
+    Images go to the classifier as they are, so that whatever :func:`unflip.tables.read_table` reads can be fitted and
+    saved together with what is known about it.
+
+    If the classifier is a linear one that needs T and was not given one, T is estimated by
+    :class:`~unflip.transition.VolMin` from the preprocessed numbers in their own units, because VolMin chooses their
+    scale itself. The classifier gets standardized numbers.
 
     Parameters
     ----------
     classifier : classifier, default=None
-        Any of the package that can be saved; it is cloned. None is
-        :class:`~unflip.linear.MCLDCEClassifierCV`.
+        Any classifier of the package that can be saved; it is cloned. If None,
+        :class:`~unflip.linear.MCLDCEClassifierCV` is used.
     max_categories : int, default=50
         As in :class:`~unflip.tables.Preprocessor`.
 
@@ -36,17 +40,17 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     preprocessor_ : Preprocessor or None
         None for images.
     classes_, transition_, class_prior_
-        Those of ``classifier_``; the last two those of ``noise_`` where it has no T.
+        Those of ``classifier_``; if it has no T, the last two are those of ``noise_``.
     unused_ : dict of str to str
-        Which columns are left out, and why.
+        The columns that are not used, and why.
     metrics_ : dict
-        Empty after ``fit``: for whoever evaluates the model to fill, saved with it and told by ``card``. See
-        :func:`unflip.models.card` for the names that the card knows.
+        Empty after ``fit``; whoever evaluates the model may fill it. It is saved with the model and shown by
+        :func:`unflip.models.card`, which lists the names that the card knows.
     metadata_ : dict
-        Empty after ``fit``: likewise for the origin of the data.
+        The same for the origin of the data.
     noise_ : dict
-        Empty after ``fit``: likewise for the noise where the classifier has no T of its own, with "transition" and
-        "class_prior" as arrays, and whether T was "given" or else estimated.
+        The same for the noise if the classifier has no T of its own: "transition" and "class_prior" as arrays, and
+        whether T was "given" rather than estimated.
 
     Examples
     --------
@@ -76,56 +80,85 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Noisy labels of any kind.
         sample_weight : array-like of shape (n_samples,), default=None
-            Counts in the classifier; the scale of the features is that of all samples.
+            Weights for T and the classifier; the preprocessing counts all samples equally.
         evaluate : (X, y), default=None
-            For a network, which keeps its accuracy on these after each epoch in ``history_``.
+            For a network, which keeps its accuracy on these samples after each epoch in ``history_``.
         """
-        classifier = self._unfitted()
         check_rows(X, y)
-        further: dict[str, Any] = {}
-        if sample_weight is not None:
-            if not has_fit_parameter(classifier, "sample_weight"):
-                raise ValueError(
-                    f"{type(classifier).__name__} takes no sample weights; leave them out, or choose another classifier"
-                )
-            further["sample_weight"] = sample_weight
-        preprocessor = None if np.ndim(X) > 2 else Preprocessor(self.max_categories).fit(X)
-        samples = X if preprocessor is None else preprocessor.transform(X)
-        if evaluate is not None:
-            if not has_fit_parameter(classifier, "evaluate"):
-                raise ValueError(f"{type(classifier).__name__} is not trained in epochs; leave evaluate out")
-            seen = evaluate[0] if preprocessor is None else preprocessor.transform(evaluate[0])
-            further["evaluate"] = (seen, evaluate[1])
-        self.classifier_ = classifier.fit(samples, np.asarray(y), **further)
-        self.preprocessor_ = preprocessor
+        features = self.fit_preprocessor(X)
+        seen = None if evaluate is None else (self.samples(evaluate[0]), evaluate[1])
+        return self.fit_features(features, y, sample_weight, evaluate=seen)
+
+    def fit_preprocessor(self, X: Any) -> Any:
+        """Fit the preprocessor; return the features with the numbers in their own units, or images as they are."""
+        self.preprocessor_ = None
+        if np.ndim(X) > 2:
+            return X
+        entry = registry.find_class(type(self._unfitted()).__name__)
+        standardize = entry is None or entry.family != "transition"  # an estimator of T chooses the scale itself
+        self.preprocessor_ = Preprocessor(self.max_categories, standardize=standardize).fit(X)
+        return self.preprocessor_.transform(X, standardize=False)
+
+    def fit_features(
+        self, features: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, evaluate: Any = None
+    ) -> Self:
+        """Fit the classifier to what :meth:`fit_preprocessor` returned; ``evaluate`` is (:meth:`samples`, labels)."""
+        classifier, y = self._unfitted(), np.asarray(y)
+        name = type(classifier).__name__
+        further = {"sample_weight": sample_weight, "evaluate": evaluate}
+        further = {key: value for key, value in further.items() if value is not None}
+        if "sample_weight" in further and not has_fit_parameter(classifier, "sample_weight"):
+            raise ValueError(f"{name} does not take sample weights; leave them out, or choose another classifier")
+        if "evaluate" in further and not has_fit_parameter(classifier, "evaluate"):
+            raise ValueError(f"{name} is not trained in epochs; leave evaluate out")
+        params = classifier.get_params(deep=False)
+        estimator, entry = None, registry.find_class(name)
+        needs_transition = entry and (entry.family, entry.takes_transition, entry.robust) == ("linear", True, False)
+        if needs_transition and params["transition"] is None:
+            given = {key: params.get(key) for key in ("classes", "random_state")}
+            estimator = registry.make("VolMin", scaling="auto", **given).fit(features, y, sample_weight)
+            classifier.set_params(transition=estimator.transition_)
+        self.classifier_ = classifier.fit(self.standardized(features), y, **further)
+        if estimator is not None:  # so that it reads as T estimated, not as T given
+            self.classifier_.set_params(transition=None)
+            self.classifier_.transition_estimator_ = estimator
         self.metrics_, self.metadata_, self.noise_ = {}, {}, {}
         return self
 
+    def standardized(self, features: Any) -> Any:
+        """Return the features of :meth:`fit_preprocessor` as the classifier takes them."""
+        if self.preprocessor_ is None or not self.preprocessor_.standardize:
+            return features
+        k, (mean, scale) = len(self.preprocessor_.numbers_), (self.preprocessor_.mean_, self.preprocessor_.scale_)
+        return np.hstack([(features[:, :k] - mean) / scale, features[:, k:]])
+
+    def samples(self, X: Any) -> Any:
+        """Return X as the classifier takes it."""
+        check_is_fitted(self)
+        return X if self.preprocessor_ is None else self.preprocessor_.transform(X)
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely clean label of each sample, shape (n_samples,)."""
-        labels: NDArray[Any] = self.classifier_.predict(self._samples(X))
-        return labels
+        samples = self.samples(X)
+        return self.classifier_.predict(samples)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return P(clean class | x), shape (n_samples, n_classes)."""
-        proba: FloatArray = self.classifier_.predict_proba(self._samples(X))
-        return proba
+        samples = self.samples(X)
+        return self.classifier_.predict_proba(samples)
 
     @property
     def classes_(self) -> NDArray[Any]:
-        classes: NDArray[Any] = self.classifier_.classes_
-        return classes
+        return self.classifier_.classes_
 
     @property
     def transition_(self) -> FloatArray | None:
-        T: FloatArray | None = self.noise_["transition"] if self._has_noise() else self.classifier_.transition_
-        return T
+        return self.noise_["transition"] if self._has_noise() else self.classifier_.transition_
 
     @property
     def class_prior_(self) -> FloatArray:
         # Without T the prior of a network is that of the noisy labels.
-        prior: FloatArray = self.noise_["class_prior"] if self._has_noise() else self.classifier_.class_prior_
-        return prior
+        return self.noise_["class_prior"] if self._has_noise() else self.classifier_.class_prior_
 
     @property
     def unused_(self) -> dict[str, str]:
@@ -146,14 +179,13 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
             raise ValueError(f"classifier must be a classifier with predict_proba; got {self.classifier!r}")
         return clone(self.classifier)
 
-    def _samples(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return X if self.preprocessor_ is None else self.preprocessor_.transform(X)
-
     def _fitted_state(self) -> dict[str, Any]:
         state = super()._fitted_state()
         if state and type(self.classifier_).__name__ not in saved_classes():
-            raise ValueError(f"{type(self.classifier_).__name__} cannot be saved without code; these can: {_choices()}")
+            raise ValueError(
+                f"{type(self.classifier_).__name__} cannot be saved without code; the classifiers that can are "
+                f"{_choices()}"
+            )
         return state
 
     def _set_fitted_state(self, state: dict[str, Any]) -> None:
@@ -166,13 +198,13 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         check_is_fitted(classifier)
         if preprocessor is None:
             if len(getattr(classifier, "input_shape_", ())) < 2:
-                raise ValueError("preprocessor_ is missing; only images do without")
-        else:
-            if not isinstance(preprocessor, Preprocessor):
-                raise ValueError("preprocessor_ must be a Preprocessor")
-            found, expected = len(preprocessor.get_feature_names_out()), classifier.n_features_in_
-            if found != expected:
-                raise ValueError(f"the columns make {found} features, but the classifier was fitted to {expected}")
+                raise ValueError("preprocessor_ is missing; only images do without one")
+        elif not isinstance(preprocessor, Preprocessor):
+            raise ValueError("preprocessor_ must be a Preprocessor")
+        elif (found := len(preprocessor.get_feature_names_out())) != classifier.n_features_in_:
+            raise ValueError(
+                f"the columns make {found} features, but the classifier was fitted to {classifier.n_features_in_}"
+            )
         if self.noise_:
             if self.noise_.keys() != {"transition", "class_prior", "given"}:
                 raise ValueError("noise_ must have transition, class_prior and given, and nothing else")

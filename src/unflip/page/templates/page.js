@@ -33,7 +33,7 @@
       cursor.setAttribute("y", i);
       const [from, to] = [data.classes[i], data.classes[j]];
       const share = percent(data.transition[i][j]);
-      $("cell").textContent = i === j ? `${from} keeps its label: ${share}` : `${from} is labelled ${to}: ${share}`;
+      $("cell").textContent = i === j ? `${from} keeps its label: ${share}` : `${from} is labeled ${to}: ${share}`;
     }
 
     function under(event) {
@@ -121,7 +121,7 @@
         if (ticked.size) localStorage.setItem(data.key, JSON.stringify([...ticked]));
         else localStorage.removeItem(data.key);
       } catch {
-        // then the ticks last as long as the page is open
+        // then the ticks last only as long as the page is open
       }
     }
 

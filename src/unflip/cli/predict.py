@@ -1,4 +1,4 @@
-"""``unflip predict`` and ``unflip card``: what a saved model says, and what it is."""
+"""``unflip predict``: what a saved model says about new rows."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-from unflip.cli.options import Json
-from unflip.cli.terminal import one_sentence, plain, print_json, steps
-
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
+from unflip.cli.options import Json, Model
+from unflip.cli.terminal import one_sentence, print_json, shown, steps
 
 
 def predict(
@@ -21,14 +19,16 @@ def predict(
             help="CSV, TSV or Parquet file, a folder or a pattern of them; NPZ file, or a folder of images.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="CSV, TSV or Parquet file, by its suffix.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="File for the predictions; its suffix chooses CSV, TSV or Parquet.")
+    ],
     as_json: Json = False,
 ) -> None:
-    """Predict the clean label of each row, with a probability for each class.
+    """Predict the clean label of each row, with one probability per class.
 
-    The columns are known by name: their order does not matter, further ones,
-    such as the labels, are ignored. Tables are read and written in blocks of
-    rows, and may be larger than memory.
+    Columns are found by name: their order does not matter, and others, such
+    as the labels, are ignored. Tables are read and written in blocks of rows,
+    so they may be larger than memory.
 
     Example: unflip predict model people.csv --out predictions.csv
     """
@@ -53,28 +53,8 @@ def predict(
                 predicted, proba = predict_table(fitted, table)
                 write_predictions(out, table, predicted, proba, fitted.classes_)
                 found = Counter(predicted.tolist())
-    counts = {str(name): found[name] for name in fitted.classes_.tolist()}
     if as_json:
+        counts = {str(name): found[name] for name in fitted.classes_.tolist()}
         print_json({"out": str(out), "n_rows": found.total(), "predicted": counts})
-        return
-    typer.echo(f"{found.total():,} predictions: {plain(out)}")
-
-
-def card(
-    model: Model,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it here instead of printing it.", show_default=False)
-    ] = None,
-) -> None:
-    """Describe a saved model in Markdown: its data, the noise found, the estimated accuracy, its limits.
-
-    Example: unflip card model --out model-card.md
-    """
-    with one_sentence():
-        from unflip._output import write_whole
-        from unflip.models import card as describe
-
-        text = describe(model)
-        if out is not None:
-            write_whole(out, text)
-    typer.echo(text if out is None else f"Card: {plain(out)}", nl=out is not None)
+    else:
+        typer.echo(f"{found.total():,} predictions: {shown(out)}")

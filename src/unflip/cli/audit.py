@@ -1,0 +1,89 @@
+"""``unflip audit``: which labels of a table are probably wrong."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from unflip.cli import options, terminal
+
+if TYPE_CHECKING:
+    from unflip.audit import LabelErrors
+    from unflip.tables import Table
+
+SHOWN = 10  # suspects on the terminal
+
+
+def audit(
+    data: options.Data,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the lists and the page.")],
+    label: options.Label = None,
+    network: options.NetworkOption = options.Network.linear,
+    transition: options.Transition = "auto",
+    folds: Annotated[int, typer.Option(min=2, help="Each label is judged by a model trained on the other folds.")] = 5,
+    drop: options.Drop = None,
+    image_size: options.ImageSize = None,
+    epochs: options.Epochs = None,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Find the labels that are probably wrong, and suggest better ones.
+
+    FOLDER gets suspects.csv (the labels with a better suggestion, surest first),
+    labels.csv (every label with its probability of being wrong), summary.json,
+    and index.html, a page to browse, tick corrections on and export them from.
+
+    Example: unflip audit people.csv --label job --out audit
+    """
+    with terminal.one_sentence():
+        from unflip.commands import Noise, audit_table, compare_classifiers, write_audit
+        from unflip.commands.audit import FILES, noise_rates
+        from unflip.commands.fit import check_network
+        from unflip.commands.folders import check_folder
+
+        check_network(network.value, epochs)
+        check_folder(out, FILES)
+        with terminal.steps(network.value) as tell:
+            tell(f"reading {data}")
+            table = terminal.read(data, label, None, drop, image_size)
+            judging = f"judging {len(table.y):,} labels"
+            errors = audit_table(
+                table,
+                network=network.value,
+                transition=terminal.read_matrix(transition, table),
+                folds=folds,
+                epochs=epochs,
+                random_state=seed,
+                progress=False if as_json else "auto",
+                on_fold=lambda k: tell(f"{judging}, fold {k + 1} of {folds}", k / folds),
+            )
+            tell("comparing with a learner that trusts the labels")
+            compared = compare_classifiers(errors, table, network=network.value, folds=folds, random_state=seed)
+            tell(f"writing {out}")
+            summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared)
+    if as_json:
+        terminal.print_json({"out": str(out), **summary})
+        return
+    console = Console()
+    terminal.print_noise(console, Noise.of(errors.given, errors.transition), noise_rates(errors), errors.rate)
+    terminal.print_accuracies(console, len(errors.given), compared)
+    _print_suspects(console, errors, table)
+    terminal.print_unused_of(table, network.value)
+    n_suspects = len(errors.suspects)
+    typer.echo(
+        f"{len(errors.scores):,} labels: about {errors.total:,.0f} are wrong, {n_suspects:,} have a better suggestion."
+    )
+    typer.echo(f"Page: {terminal.shown(out / 'index.html')}")
+
+
+def _print_suspects(console: Console, errors: "LabelErrors", table: "Table") -> None:
+    suspects = errors.suspects
+    if not len(suspects):
+        return
+    found = terminal.plain_table("name", "given", "suggested", right=("P(wrong)",))
+    for i in suspects[:SHOWN]:
+        names = (table.names[i], errors.given[i], errors.suggested[i])
+        found.add_row(*map(terminal.cell, names), f"{errors.scores[i]:.3f}")
+    console.print(f"\nThe surest of {len(suspects):,} suspects", highlight=False)
+    console.print(found)

@@ -1,0 +1,27 @@
+"""``unflip card``: what a saved model is."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unflip.cli.options import Model
+from unflip.cli.terminal import one_sentence, shown
+
+
+def card(
+    model: Model,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it here instead of printing it.")] = None,
+) -> None:
+    """Describe a saved model in Markdown: its data, the noise found, the estimated accuracy, its limits.
+
+    Example: unflip card model --out model-card.md
+    """
+    with one_sentence():
+        from unflip._output import write_whole
+        from unflip.models import card as describe
+
+        text = describe(model)
+        if out is not None:
+            write_whole(out, text)
+    typer.echo(text if out is None else f"Card: {shown(out)}", nl=out is not None)

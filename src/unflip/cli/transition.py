@@ -1,0 +1,54 @@
+"""``unflip transition``: how the labels of a table are flipped."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from unflip.cli.options import Data, Drop, ImageSize, Json, Label, Network, NetworkOption, Seed, Weights
+from unflip.cli.terminal import one_sentence, print_json, print_noise, print_unused_of, read, shown, steps
+
+
+def transition(
+    data: Data,
+    label: Label = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write T here as JSON, CSV, SVG and PNG.", show_default=False)
+    ] = None,
+    network: NetworkOption = Network.linear,
+    weights: Weights = None,
+    drop: Drop = None,
+    image_size: ImageSize = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Estimate how the labels are flipped: T = P(given label | clean label).
+
+    The other commands take the output of --json as --transition FILE.
+
+    Example: unflip transition people.csv --label job --json > T.json
+    """
+    with one_sentence():
+        from unflip.commands import find_noise, write_transition
+        from unflip.commands.folders import check_folder
+        from unflip.commands.transition import FILES
+
+        if out is not None:
+            import unflip.report.matrix  # noqa: F401 - if matplotlib is missing, say so before the work
+
+            check_folder(out, FILES)
+        with steps(network.value) as tell:
+            tell(f"reading {data}")
+            table = read(data, label, weights, drop, image_size)
+            tell(f"estimating T from {len(table.X):,} rows")
+            noise = find_noise(table, network=network.value, random_state=seed, progress=False if as_json else "auto")
+            if out is not None:
+                write_transition(noise, out)
+    if as_json:
+        print_json(noise.as_json())
+        return
+    print_noise(Console(), noise)
+    print_unused_of(table, network.value)
+    if out is not None:
+        typer.echo(f"T: {shown(out)}")

@@ -1,0 +1,190 @@
+"""From a table to a saved model."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import types
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("safetensors")
+pytest.importorskip("jinja2")
+
+import pandas as pd
+
+from tests.cli.conftest import NAMES, T, invoke, start
+from unflip import load, registry
+
+
+def test_fit_prints_what_was_found(folder):
+    text = (folder / "fit.txt").read_text(encoding="utf-8")
+    for words in (
+        "<script>",
+        "[red]dog",
+        "noise rate",
+        "labels are wrong",
+        "mcldce, linear",
+        "ridge without correction",
+    ):
+        assert words in text
+    assert "Column not used: id: it numbers the rows" in text
+    assert re.search(r"estimated from \d+ noisy ones", text)
+    assert re.search(r"mcldce, linear +\d+\.\d% \[\d+\.\d, \d+\.\d\]", text)
+
+
+def test_fit_as_json(folder, tmp_path):
+    done = invoke(
+        *("fit", folder / "people.parquet", "--label", "kind", "--out", tmp_path / "model", "--json"),
+        *("--method", "ule", "--transition", folder / "T.npy", "--weights", "count", "--drop", "town", "--drop", "id"),
+        *("--test", folder / "people.csv", "--seed", 3),
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["classes"] == sorted(NAMES)
+    assert found["transition"] == T.tolist()
+    assert (found["n_train"], found["n_test"], found["unused"]) == (300, 300, {})
+    assert found["baseline"]["low"] <= found["baseline"]["estimate"] <= found["baseline"]["high"]
+    model = load(tmp_path / "model")
+    assert model.preprocessor_.numbers_ == ["age", "height", "pay"]
+    assert not model.preprocessor_.categories_
+    assert model.metadata_["data"] == "people.parquet"
+
+
+def test_fit_takes_the_place_of_an_earlier_model(folder, tmp_path):
+    for seed in (0, 1):
+        options = ("--label", "kind", "--out", tmp_path / "model", "--seed", seed)
+        assert invoke("fit", folder / "people.csv", *options).exit_code == 0
+    assert [item.name for item in tmp_path.iterdir()] == ["model"]
+    assert load(tmp_path / "model").classifier.random_state == 1
+
+
+def test_a_process_writes_results_to_stdout_and_steps_to_stderr(folder, tmp_path):
+    process = start("fit", folder / "people.csv", "--label", "kind", "--out", tmp_path / "model", "--json")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert json.loads(out)["model"] == str(tmp_path / "model")
+    assert err.splitlines()[0].startswith("reading ")
+    assert "\x1b" not in err  # nothing of a terminal where it is piped
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_leaves_nothing(tmp_path):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.normal(size=(6000, 40)).round(3), columns=[f"x{i}" for i in range(40)])
+    frame["kind"] = random.integers(12, size=6000)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    # A shell that runs the tests in the background has them ignore SIGINT, which children inherit.
+    process = start(
+        *("fit", tmp_path / "t.csv", "--label", "kind", "--out", tmp_path / "model"),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("fitting mcldce"):
+            process.send_signal(signal.SIGINT)
+            break
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert err == "unflip: stopped; nothing was written\n"
+    assert out == ""
+    assert [item.name for item in tmp_path.iterdir()] == ["t.csv"]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_ctrl_c_while_the_model_is_saved_leaves_what_was_there(folder, tmp_path, monkeypatch, old):
+    import safetensors.numpy
+
+    if old:
+        shutil.copytree(folder / "model", tmp_path / "model")
+    save = safetensors.numpy.save_file
+
+    def interrupted(*arguments):
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", interrupted)
+    done = invoke("fit", folder / "people.csv", "--label", "kind", "--out", tmp_path / "model", "--seed", 5)
+    assert done.exit_code == 130
+    assert [item.name for item in tmp_path.iterdir()] == ["model"] * old
+    if old:
+        assert load(tmp_path / "model").classifier.random_state == 0
+
+
+def test_fit_writes_its_page(folder, tmp_path):
+    options = ("--label", "kind", "--out", tmp_path / "model", "--page", tmp_path / "page")
+    done = invoke("fit", folder / "people.csv", *options)
+    assert done.exit_code == 0, done.output
+    assert f"Page: {tmp_path / 'page' / 'index.html'}" in done.stdout
+    assert "people.csv" in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    (tmp_path / "page" / "mine").write_text("mine")
+    refused = invoke("fit", folder / "people.csv", *options)
+    assert (refused.exit_code, "not an earlier result" in refused.stderr) == (1, True)
+
+
+def test_the_page_has_a_place_of_its_own(folder, tmp_path):
+    for page in ("model", "model/page"):
+        options = ("--label", "kind", "--out", tmp_path / "model", "--page", tmp_path / page)
+        done = invoke("fit", folder / "people.csv", *options)
+        assert (done.exit_code, "would be inside the folder of the model" in done.stderr) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    """A linear method, a method for networks and an estimator of T, each in one module and on one registry line."""
+    from unflip.linear import MCLDCEClassifier
+    from unflip.transition import VolMin
+
+    class ToyClassifier(MCLDCEClassifier):
+        toy_: float
+
+        def fit(self, X, y, sample_weight=None):
+            self.toy_ = 1.5
+            return super().fit(X, y, sample_weight)
+
+    class ToyEstimator(VolMin):
+        pass
+
+    classes = {"linear": ToyClassifier, "transition": ToyEstimator}
+    if importlib.util.find_spec("torch"):
+        from unflip.deep.methods.cross_entropy import CrossEntropy
+
+        classes["deep"] = type("Toy", (CrossEntropy,), {"name": "toy"})
+    for family, cls in classes.items():
+        module = types.SimpleNamespace(**{cls.__name__: cls})
+        monkeypatch.setitem(sys.modules, f"unflip.{family}.toy", module)
+        flags = {"takes_transition": family == "linear", "saved": family != "deep", "networks": int(family == "deep")}
+        entry = registry.Entry("toy", f"{family}.toy", cls.__name__, family, **flags)
+        monkeypatch.setattr(registry, "ENTRIES", [*registry.ENTRIES, entry])
+    return classes
+
+
+@pytest.mark.parametrize("network", ["linear", "mlp"])
+def test_a_new_method_is_one_file_and_one_line(folder, tmp_path, toys, network):
+    if network == "mlp":
+        pytest.importorskip("torch")
+    options = ("--network", network, *(("--epochs", 1, "--transition", folder / "T.npy") if network == "mlp" else ()))
+    done = invoke(
+        *("fit", folder / "people.csv", "--label", "kind", "--method", "toy", "--out", tmp_path / "model", *options)
+    )
+    assert done.exit_code == 0, done.output
+    assert f"toy, {network}" in done.stdout
+    model = load(tmp_path / "model")
+    if network == "linear":
+        assert type(model.classifier_) is toys["linear"]
+        assert model.classifier_.toy_ == 1.5
+    else:
+        assert model.classifier_.method == "toy"
+    assert invoke("predict", tmp_path / "model", folder / "people.csv", "--out", tmp_path / "p.csv").exit_code == 0
+
+
+def test_a_new_estimator_is_saved(tmp_path, toys):
+    X = np.random.default_rng(0).normal(size=(60, 2)) + 3 * np.eye(3, 2)[np.arange(60) % 3]
+    model = toys["transition"]().fit(X, np.arange(60) % 3)
+    np.testing.assert_array_equal(load(model.save(tmp_path / "m")).transition_, model.transition_)

@@ -1,0 +1,34 @@
+"""Predictions of a saved model."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("safetensors")
+pytest.importorskip("jinja2")
+
+import pandas as pd
+
+from tests.cli.conftest import NAMES, invoke
+
+
+def test_predict(folder, tmp_path):
+    done = invoke("predict", folder / "model", folder / "people.csv", "--out", tmp_path / "p.csv")
+    assert done.exit_code == 0, done.output
+    frame = pd.read_csv(tmp_path / "p.csv")
+    assert len(frame) == 300
+    assert list(frame.columns)[2:] == [f"probability_{name}" for name in sorted(NAMES)]
+    assert np.allclose(frame.iloc[:, 2:].sum(axis=1), 1)
+    told = invoke("predict", folder / "model", folder / "people.parquet", "--out", tmp_path / "p.parquet", "--json")
+    assert json.loads(told.stdout)["predicted"] == frame["prediction"].value_counts().to_dict()
+    assert pd.read_parquet(tmp_path / "p.parquet")["prediction"].tolist() == frame["prediction"].tolist()
+
+
+def test_predictions_never_overwrite_the_data(folder):
+    before = (folder / "people.csv").read_bytes()
+    done = invoke("predict", folder / "model", folder / "people.csv", "--out", folder / "people.csv")
+    assert done.exit_code == 1
+    assert "is DATA itself" in done.stderr
+    assert (folder / "people.csv").read_bytes() == before

@@ -1,0 +1,123 @@
+"""The audit of a table, and the page and files that it writes."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("safetensors")
+
+import pandas as pd
+
+from tests.commands.conftest import T, make_frame
+from unflip.audit import LabelErrors, find_label_errors
+from unflip.commands import audit_table, compare_classifiers, write_audit
+from unflip.commands.audit import audit_page, summarize
+from unflip.metrics import clean_accuracy
+from unflip.noise import corrupt, symmetric
+from unflip.tables import Table, read_table
+
+
+class TestAudit:
+    def test_finds_the_flipped_labels(self, errors, table):
+        wrong = table.y != make_frame()[1]
+        assert wrong[errors.suspects].mean() > 0.9
+        assert abs(errors.total - wrong.sum()) < 0.25 * wrong.sum()
+
+    def test_embeddings_keep_the_scale_that_they_have_in_common(self):
+        """What ``find_label_errors`` finds in the same numbers: a preprocessor must not blow up the rare ones."""
+        random = np.random.default_rng(0)
+        y = random.integers(3, size=300)
+        X = random.normal(size=(300, 20)) * np.r_[np.ones(4), np.full(16, 0.01)] + 4 * np.eye(3, 20)[y]
+        noisy = corrupt(y, T, random_state=0)
+        ours = audit_table(Table(X, noisy, None, np.arange(300), "y", ("0", "1", "2")), folds=3, random_state=0)
+        np.testing.assert_allclose(ours.scores, find_label_errors(X, noisy, cv=3, random_state=0).scores)
+
+    def test_a_given_t_is_used(self, table):
+        assert np.array_equal(audit_table(table, transition=T, folds=2, random_state=0).transition, T)
+
+    def test_written(self, errors, table, tmp_path):
+        pytest.importorskip("jinja2")
+        summary = write_audit(errors, table, tmp_path / "audit", title="<b>people.csv")
+        folder = tmp_path / "audit"
+        assert {item.name for item in folder.iterdir()} == {"suspects.csv", "labels.csv", "summary.json", "index.html"}
+        suspects = pd.read_csv(folder / "suspects.csv")
+        assert suspects["name"].tolist() == errors.suspects.tolist()
+        assert suspects["probability_wrong"].is_monotonic_decreasing
+        assert (suspects["given"] != suspects["suggested"]).all()
+        every = pd.read_csv(folder / "labels.csv")
+        assert np.allclose(every["probability_wrong"], errors.scores, atol=1e-6)
+        assert every["given"].tolist() == table.y.tolist()
+        document = json.loads((folder / "summary.json").read_text())
+        assert document["expected_errors"] == summary["expected_errors"] == errors.total
+        assert summary == summarize(errors)
+        page = (folder / "index.html").read_text(encoding="utf-8")
+        assert "&lt;b&gt;people.csv" in page
+        assert "<b>people" not in page
+        assert r"\u003cscript\u003e" in page
+        write_audit(errors, table, folder, title="again")  # takes the place of the earlier one
+        assert "again" in (folder / "index.html").read_text(encoding="utf-8")
+        assert [item.name for item in tmp_path.iterdir()] == ["audit"]
+
+    def test_compared_on_samples_that_were_not_seen(self, errors, table):
+        found = compare_classifiers(errors, table, folds=3, random_state=0)
+        assert list(found) == ["VolMin", "ridge without correction"]
+        said = errors.classes[errors.proba.argmax(axis=1)]
+        assert found["VolMin"] == clean_accuracy(table.y, said, errors.transition, classes=errors.classes)
+        truth = np.mean(said == make_frame()[1])
+        assert found["VolMin"].low <= truth <= found["VolMin"].high
+
+    def test_the_page_has_one_number_of_wrong_labels(self, errors, table, tmp_path):
+        pytest.importorskip("jinja2")
+        compared = compare_classifiers(errors, table, folds=3, random_state=0)
+        summary = write_audit(errors, table, tmp_path / "audit", title="people.csv", compared=compared)
+        assert list(summary["clean_accuracy"]) == ["VolMin", "ridge without correction"]
+        page = (tmp_path / "audit" / "index.html").read_text(encoding="utf-8")
+        assert f'id="noise-rate">{errors.rate:.1%}<' in page
+        assert f"about {errors.total:,.0f} of them" in page
+        assert "ridge without correction" in page
+
+    @pytest.mark.parametrize("rates", [[0.2, 0.2, 0.2], [0.1, 0.4, 0.1]])
+    def test_rates_come_from_the_labels_where_t_is_symmetric(self, rates):
+        """A symmetric T says the same of every class; the class that stands out must be the one with wrong labels."""
+        pytest.importorskip("jinja2")
+        clean = np.repeat(np.arange(3), 400)
+        given = np.where(np.arange(1200) % 400 < 400 * np.array(rates)[clean], (clean + 1) % 3, clean)
+        posterior = np.eye(3)[clean]
+        wrong = (given != clean).astype(float)
+        found = (np.arange(3), given, posterior, posterior, symmetric(3, 0.2), wrong, clean, wrong, [])
+        errors = LabelErrors(*found)
+        page = audit_page(errors, [str(i) for i in range(1200)], title="t", command="c")
+        np.testing.assert_allclose(page.noise_rates, rates)
+        np.testing.assert_allclose(summarize(errors)["noise_rates"], rates)
+        assert dict(page.summary).get("noisiest class") == (None if len(set(rates)) == 1 else "1 (40.0%)")
+
+    def test_training_of_a_network_is_on_the_page(self, table, tmp_path):
+        pytest.importorskip("torch")
+        begun = []
+        options = {"network": "mlp", "transition": T, "folds": 2, "epochs": 3, "random_state": 0}
+        errors = audit_table(table, **options, on_fold=begun.append)
+        assert begun == [0, 1]
+        assert [len(history) for history in errors.histories] == [3, 3]
+        page = audit_page(errors, [str(name) for name in table.names], title="t", command="c")
+        losses = [[record["loss"] for record in history] for history in errors.histories]
+        np.testing.assert_allclose(page.curves["loss, mean of 2 folds"], np.mean(losses, axis=0))
+        assert list(compare_classifiers(errors, table, network="mlp", folds=2)) == ["mcldce, mlp"]
+
+    def test_mistakes(self, table):
+        with pytest.raises(ValueError, match="epochs apply to networks"):
+            audit_table(table, epochs=2)
+        with pytest.raises(ValueError, match="no labels"):
+            audit_table(Table(table.X, None, None, table.names, None, ()))
+        pytest.importorskip("torch")
+        with pytest.raises(ValueError, match="cnn6 needs images"):
+            audit_table(table, network="cnn6")
+
+    def test_audit_shows_thumbnails(self, folder, tmp_path):
+        table = read_table(folder)
+        errors = audit_table(table, folds=3, random_state=0)
+        names = table.names[errors.suspects].tolist()
+        assert sum(int(name.rpartition("/")[2].removesuffix(".png")) % 10 == 0 for name in names) >= 6
+        write_audit(errors, table, tmp_path / "audit", title="digits")
+        assert (tmp_path / "audit/index.html").read_text().count("iVBORw0KGgo") == len(errors.suspects)
