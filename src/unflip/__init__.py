@@ -7,7 +7,7 @@ of it. The learner corrects the label-dependent part of its loss (MC-LDCE) and p
 from importlib import import_module
 from typing import Any
 
-from unflip.registry import ENTRIES
+from unflip.registry import lazy_names
 
 __version__ = "0.1.0"
 
@@ -27,21 +27,20 @@ _FUNCTIONS = {
     "tables": ["read_table"],
     "models": ["load"],
 }
-# Each name loads on first use, so that importing unflip stays fast.
+# Every name loads on first use, so that importing unflip stays fast.
 _HOME = {name: module for module, names in _FUNCTIONS.items() for name in names}
-_HOME |= {entry.cls: entry.module for entry in ENTRIES if entry.family != "deep"}
+_CLASSES, _load_class, _ = lazy_names(globals(), "linear", "transition", "any", "table")
 
-__all__ = ["__version__", *_HOME, *_FUNCTIONS]
+__all__ = ["__version__", *_HOME, *_CLASSES, *_FUNCTIONS]
 
 
 def __getattr__(name: str) -> Any:
     if name in _FUNCTIONS:
         return import_module(f"{__name__}.{name}")
     if name in _HOME:
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-        globals()[name] = value
+        globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
         return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _load_class(name)
 
 
 def __dir__() -> list[str]:

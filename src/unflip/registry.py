@@ -5,6 +5,7 @@ may build, the kinds that an experiment file may name, the methods whose predict
 notes below a report's table all come from ``ENTRIES``. A new method is a new file and one new line here.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
@@ -45,6 +46,8 @@ class Entry(NamedTuple):
 
     def load(self) -> Any:
         """Import and return the class."""
+        if self.networks:
+            import_module("unflip.deep")  # first, because it says how to install PyTorch
         return getattr(import_module(f"unflip.{self.module}"), self.cls)
 
 
@@ -123,6 +126,25 @@ def find_class(cls: str) -> Entry | None:
 def saved_classes() -> list[str]:
     """Return the names of the classes that :func:`unflip.load` may build."""
     return [entry.cls for entry in ENTRIES if entry.saved]
+
+
+def lazy_names(
+    namespace: dict[str, Any], *families: Family
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the classes of some families, and ``__getattr__`` and ``__dir__`` for the package that offers them.
+
+    The classes load on first use, so that importing the package stays fast and needs no PyTorch. ``namespace`` is the
+    package's ``globals()``.
+    """
+    entries = {entry.cls: entry for entry in ENTRIES if entry.family in families}
+
+    def get(name: str) -> Any:
+        if name not in entries:
+            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+        namespace[name] = entries[name].load()
+        return namespace[name]
+
+    return list(entries), get, lambda: sorted({*namespace, *entries})
 
 
 def make(cls: str, **parameters: Any) -> Any:

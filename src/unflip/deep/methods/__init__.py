@@ -13,14 +13,9 @@ from unflip import registry
 from unflip.deep.methods._base import Method
 from unflip.deep.networks import NetworkFactory
 
-__all__ = ["Method", "find_method", "make_method"]
+_METHODS, __getattr__, __dir__ = registry.lazy_names(globals(), "deep")
 
-
-def __getattr__(name: str) -> Any:
-    for entry in registry.ENTRIES:
-        if (entry.cls, entry.family) == (name, "deep"):
-            return entry.load()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["Method", "find_method", "make_method", *_METHODS]
 
 
 def find_method(name: str, **settings: Any) -> type[Method]:
