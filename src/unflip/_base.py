@@ -79,17 +79,9 @@ def resolve_transition(
 ) -> tuple[FloatArray, Any]:
     """Return T, checked, and the fitted estimator it came from (None if T was given).
 
-    Sample weights are passed to an estimator whose ``fit`` takes them; any other estimator ignores them.
-
-    Parameters
-    ----------
-    transition : array-like, estimator or None
-        What the user gave: T itself, or an estimator with ``fit`` and ``transition_``. If None, ``default`` is used.
-    default : estimator
-    X, codes, classes, sample_weight
-        Noisy training data.
-    keep_sparse : bool, default=False
-        Whether a T that is given as a sparse matrix stays sparse.
+    ``transition`` is T itself, or an estimator with ``fit`` and ``transition_``; if None, ``default`` is used. Sample
+    weights are passed to an estimator whose ``fit`` takes them; any other estimator ignores them. With ``keep_sparse``,
+    a T that is given as a sparse matrix stays sparse.
     """
     if transition is not None and not hasattr(transition, "fit"):
         return check_transition(transition, len(classes), keep_sparse=keep_sparse), None

@@ -1,8 +1,7 @@
 """The mathematics of loss decomposition and centroid estimation: pure functions on arrays.
 
-The order of the path: ``clean_prior`` -> ``mixing_matrix`` -> ``corrected_labels`` / ``clean_centroid`` ->
-``decomposed_risk``; ``ClassSums`` is all that a linear model needs to know about the data; ``clean_posterior`` goes
-back from a fitted model to the single label. ``docs/theory.md`` tells the story.
+:mod:`unflip.core.ldce` has the path in order, and ``docs/theory.md`` tells the story. ``ClassSums`` is all that a
+linear model needs to know about the data; ``clean_posterior`` goes back from a fitted model to the single label.
 """
 
 from unflip.core.ldce import (

@@ -20,14 +20,7 @@ from scipy import linalg, sparse
 from scipy.optimize import nnls
 from scipy.sparse.linalg import splu
 
-from unflip._validation import (
-    MANY_CLASSES,
-    FloatArray,
-    check_codes,
-    check_prior,
-    check_same_length,
-    check_transition,
-)
+from unflip._validation import MANY_CLASSES, FloatArray, check_codes, check_prior, check_same_length, check_transition
 from unflip.core.sums import ClassSums
 
 Operator = Literal["exact", "published"]
@@ -192,18 +185,7 @@ class Correction:
 
     Up to 512 classes M^+ is a matrix. Beyond that, and for a sparse T, it is never formed: M is factorized once, and a
     solve costs c^2 d at most; a sparse T stays sparse, and T = diag(a) + 1 b', the form of symmetric noise, needs no
-    factors at all.
-
-    Parameters
-    ----------
-    T : ndarray or sparse array of shape (n_classes, n_classes)
-    noisy_prior : ndarray of shape (n_classes,)
-    operator : {"exact", "published"}, default="exact"
-
-    Attributes
-    ----------
-    prior : ndarray of shape (n_classes,)
-        The clean class prior.
+    factors at all. ``prior`` is the clean class prior, shape (n_classes,).
     """
 
     def __init__(self, T: Any, noisy_prior: FloatArray, operator: Operator = "exact") -> None:

@@ -25,14 +25,8 @@ def binary_rates(T: FloatArray, prior: FloatArray) -> BinaryRates:
         rho+_k = 1 - T_kk
         rho-_k = (noisy_prior_k - T_kk prior_k) / (1 - prior_k)
 
-    Parameters
-    ----------
-    T : ndarray of shape (n_classes, n_classes)
-    prior : ndarray of shape (n_classes,)
-        The clean class prior. Like T, it must have been checked.
+    T, shape (n_classes, n_classes), and the clean class prior, shape (n_classes,), must have been checked.
 
-    Notes
-    -----
     The rest is a mixture, so the second rate depends on the prior. Within the rest the noise depends on the class, and
     hence on x: the binary problem has class-conditional noise only if all T_ik with i != k are equal, as in symmetric
     noise. Otherwise every correction by these two rates is an approximation, which M = T does not need.

@@ -124,13 +124,8 @@ def solve_ridge(
     A constant feature gets the coefficient zero. If other features are linearly dependent up to rounding, and alpha is
     too small to decide between them, W has the least norm and a warning (SciPy's ``LinAlgWarning``) names them.
 
-    Parameters
-    ----------
-    sums : ClassSums
-    centroid : ndarray of shape (n_features, n_classes)
-        mu, of ``sums.about_mean`` if there is an intercept and of ``sums`` if not.
-    prior : ndarray of shape (n_classes,)
-        Mean of t.
+    ``centroid`` is mu, of ``sums.about_mean`` if there is an intercept and of ``sums`` if not; ``prior`` is the mean
+    of t.
     """
     A, B = _gram(sums, fit_intercept), sums.weight * centroid
     # About its mean, a constant feature has no square except from the rounding of the mean.

@@ -26,7 +26,7 @@ def class_sums(
     threads: int | None = None,
     engine: Engine | None = None,
 ) -> ClassSums:
-    """Return all that a linear fit needs of data that need not fit into memory, or onto one machine.
+    """Return all that a linear fit needs from data that may not fit into memory, or onto one machine.
 
     The fit reads the data only through sums, which add over blocks of rows (:class:`unflip.core.ClassSums`)::
 
@@ -34,8 +34,8 @@ def class_sums(
         centred_sums[j] = sum of x - mean over the rows with label j
         scatter = sum of (x - mean)(x - mean)'
 
-    ``MCLDCEClassifier(transition=T).fit_sums(sums)`` then solves: the answer is that of ``fit`` on all rows at once,
-    whatever read them. Each row is read once; if ``classes`` is not given, a first pass reads the labels alone.
+    ``MCLDCEClassifier(transition=T).fit_sums(sums)`` then gives the same answer as ``fit`` on all rows at once. Each
+    row is read once; if ``classes`` is not given, a first pass reads only the labels.
 
     Parameters
     ----------
@@ -45,20 +45,20 @@ def class_sums(
     y : array-like, default=None
         Noisy labels of X.
     label : str, default=None
-        The label's column of files and data frames.
+        The column of the labels in files and data frames.
     weights : str or array-like, default=None
-        Column of the sample weights, or the weights of the rows of X.
+        The column of the sample weights, or the weights of the rows of X.
     columns : sequence, default=None
-        The features; None takes all columns beside label and weights.
+        The features. If None, all columns except label and weights are used.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted. Needed for a generator, which can be read only once.
     rows : int, default=65536
-        In a block, at most.
+        Maximum number of rows in a block.
     threads : int, default=None
-        None takes all processors. The answer is the same to the bit for any number.
+        Number of threads. If None, all processors are used. The answer is the same to the bit for any number.
     engine : {"threads", "dask"}, default=None
-        None runs Dask collections on the Dask scheduler that is active, and everything else in threads. "dask" sends
-        files to that scheduler too.
+        If None, Dask collections run on the active Dask scheduler, and everything else in threads. "dask" sends files
+        to that scheduler too.
 
     Returns
     -------
@@ -71,9 +71,9 @@ def class_sums(
 
     Notes
     -----
-    Memory is at most two blocks a thread and some sums of n_features^2 + n_classes n_features numbers. On Dask there is
-    one task a partition (of files: a row group, or a CSV file) and a tree that adds eight sums a step; the client
-    receives one sum.
+    Memory is at most two blocks per thread and a few sums of n_features^2 + n_classes n_features numbers. On Dask there
+    is one task per partition (for files: a row group, or a CSV file) and a tree that adds eight sums per step; the
+    client receives one sum.
 
     Examples
     --------
@@ -100,14 +100,14 @@ def class_sums(
 
 @dataclass(frozen=True, eq=False)
 class SumsOf:
-    """The function of a block: its sums, or an error that names it."""
+    """The function that turns a block into its sums, or raises an error that names it."""
 
     classes: NDArray[Any]
 
     def __call__(self, block: Block) -> ClassSums:
         sums = ClassSums.of(block.X, block.codes(self.classes), len(self.classes), block.weights)
-        # NaN or infinity in a feature makes its own square so. Only then are the entries looked at: a pass over every
-        # block for it would cost a good part of reading it.
+        # NaN or infinity in a feature shows in its square. Only then are the entries examined: a pass over every block
+        # would cost a good part of the time to read it.
         squares = np.diag(sums.scatter)
         if not (np.isfinite(squares).all() and np.isfinite(sums.mean).all()):
             block.check_finite()

@@ -286,17 +286,9 @@ def solve_low_rank(
     where A W + 1 b' and W are over-relaxed in the last two lines. E and J do not depend on each other, nor do W and b,
     so this is the two-block method, which converges for convex problems.
 
-    Parameters
-    ----------
-    A : ScaledFeatures
-    Y : ndarray of shape (n_samples, n_classes)
-        One-hot labels in the precision of X.
-    H : ndarray of shape (n_features, n_features)
-        A' L A.
-    basis : ndarray of shape (n_classes, rank), default=None
-        Orthonormal columns; the rows of W are then restricted to their span, and the problem stays convex.
-    start : LowRankFit, default=None
-        The solution of a problem with the same A and Y.
+    H is A' L A, shape (n_features, n_features). The columns of ``basis``, shape (n_classes, rank), are orthonormal; the
+    rows of W are then restricted to their span, and the problem stays convex. ``start`` is the solution of a problem
+    with the same A and Y.
     """
     norm = np.linalg.norm
     n, c = Y.shape

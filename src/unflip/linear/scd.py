@@ -179,21 +179,10 @@ def graph_of_components(
         d_ij = |f_i - f_j|^2 + eta |q_i - q_j|^2
 
     eta is doubled (halved) while the graph has too few (many) components. On real data that alone seldom succeeds: a
-    graph hangs together by a few edges, has small islands, and a large eta forgets f. So small islands are first joined
-    to the nearest piece and take its q, so that they do not count as classes; and the search also stops when the weight
-    between the spectral clusters no longer falls. Then those edges are cut, and each part that is separate from the
-    largest piece of its cluster is joined to the nearest of these pieces. Component j begins as the samples whose
-    largest score is f_j.
+    graph hangs together by a few edges, has small islands, and a large eta forgets f. Hence the other steps, see the
+    Notes of :class:`SCDClassifier`; islands take the q of the piece that they join.
 
-    Parameters
-    ----------
-    F : ndarray of shape (n_samples, n_scores)
-    indices : ndarray of shape (n_samples, n_candidates)
-        Candidate neighbors of each sample.
-    n_components : int
-        If there are fewer samples, there is one component per sample.
-    k : int
-        Neighbors that count.
+    ``F`` are the scores, (n_samples, n_scores); ``indices`` the candidate neighbors of each sample, of which k count.
     """
     by_scores = _distances_to(F, indices)
     by_scores /= by_scores.mean() or 1.0  # on the scale of q
