@@ -29,7 +29,7 @@ def read_images(
     ----------
     folder : Path
     image_size : (height, width), default=None
-        Resize the images to this size. If None, images of different sizes are refused.
+        Size to resize the images to. If None, images of different sizes are refused.
     """
     groups, loose = _class_folders(folder), _files(folder)
     if groups and loose:
