@@ -144,16 +144,14 @@ def find_classes(source: Source, *, threads: int | None = None, engine: Engine |
             "the blocks come from an iterator that can be read only once: name all classes with classes=[...], or give "
             "a function that returns a new iterator"
         )
-    how: dict[str, Any] = {"threads": threads, "engine": engine}
-    if not (isinstance(source, TableSource) and source.is_text and source.label not in source.reading.text):
-        found: LabelSet = reduce_blocks(source.only_labels(), _label_set, **how)
-        return found.labels
+    is_text = isinstance(source, TableSource) and source.is_text and source.label not in source.reading.text
     # A text file has its labels as text; all of them together tell whether they are numbers.
-    texts: LabelSet = reduce_blocks(source.as_text([source.label]).only_labels(), _label_set, **how)
+    read = source.as_text([source.label]) if isinstance(source, TableSource) and is_text else source
+    found: LabelSet = reduce_blocks(read.only_labels(), _label_set, threads=threads, engine=engine)
     try:
-        return typed_labels(texts.labels)
+        return typed_labels(found.labels) if is_text else found.labels
     except ValueError:  # a number that is not a class: the blocks know its row
-        reduce_blocks(source.only_labels(), _label_set, **how)
+        reduce_blocks(source.only_labels(), _label_set, threads=threads, engine=engine)
         raise
 
 
@@ -229,7 +227,7 @@ class ArrayPart:
 
 
 class ArraySource(Source):
-    """Arrays, sparse matrices or data frames in memory, or memory maps, which each part opens by itself and closes again.
+    """Arrays or data frames in memory, or memory maps, which each part opens by itself and closes again.
 
     A part is one block. A map in Fortran order, or a view of a map, stays mapped as it is: its rows are not a run of
     bytes in the file, and the pages that are touched count as memory in use, up to the size of the file. The same holds
@@ -625,13 +623,20 @@ class IterableSource(Source):
                 "this iterator has been read and cannot be read again; give a function that returns a new one"
             )
         self._started = True
-        start, form = 0, None
+        start, first, names = 0, None, None
         for number, item in enumerate(self.iterable() if callable(self.iterable) else self.iterable):
             block = self._block(item, f"block {number}", start)
-            if form is None:
-                form = Form.of(block)
-                self.feature_names = block.feature_names
-            form.check(block, self.feature_names)
+            if first is None:
+                first, names = _form(block), block.feature_names
+                self.feature_names = names
+            for mine, expected in zip(_form(block), first, strict=True):
+                if mine != expected:
+                    block.refuse(f"{mine}, but {expected} in the first block; make all blocks the same")
+            if names is not None and block.feature_names is not None and not np.array_equal(block.feature_names, names):
+                block.refuse(
+                    f"the columns are {list(block.feature_names)[:10]}, but {list(names)[:10]} in the first block; "
+                    "give all blocks the same columns in the same order"
+                )
             start += len(block)
             yield block
 
@@ -652,35 +657,11 @@ class IterableSource(Source):
         return make_block(X, y, weights, name, start, names)
 
 
-@dataclass(frozen=True)
-class Form:
-    """What all blocks have in common; the first block itself is not kept."""
-
-    n_features: int
-    sparse: bool
-    labels: bool
-    weights: bool
-
-    @classmethod
-    def of(cls, block: Block) -> "Form":
-        return cls(block.X.shape[1], sparse.issparse(block.X), block.y is not None, block.weights is not None)
-
-    def check(self, block: Block, names: Sequence[str] | None) -> None:
-        """Refuse a block that is unlike the first."""
-        form = Form.of(block)
-        for said, has, expected in (("labels", form.labels, self.labels), ("weights", form.weights, self.weights)):
-            if has != expected:
-                block.refuse(
-                    f"there are {'' if has else 'no '}{said}, but {'none' if has else 'some'} in the first block; "
-                    "give them with all blocks or with none"
-                )
-        if form.sparse != self.sparse:
-            kind, first = ("sparse", "dense") if form.sparse else ("dense", "sparse")
-            block.refuse(f"X is {kind}, but the first block is {first}; make all of them one kind")
-        if form.n_features != self.n_features:
-            block.refuse(f"X has {form.n_features} columns, but the first block has {self.n_features}")
-        if names is not None and block.feature_names is not None and not np.array_equal(block.feature_names, names):
-            block.refuse(
-                f"the columns are {list(block.feature_names)[:10]}, but those of the first block are "
-                f"{list(names)[:10]}; give all blocks the same columns in the same order"
-            )
+def _form(block: Block) -> list[str]:
+    """What all blocks must have in common, as errors say it; the first block itself is not kept."""
+    return [
+        "there are no labels" if block.y is None else "there are labels",
+        "there are no weights" if block.weights is None else "there are weights",
+        "X is sparse" if sparse.issparse(block.X) else "X is dense",
+        f"X has {block.X.shape[1]} columns",
+    ]
