@@ -245,7 +245,7 @@ class TestSaved:
                 load(tmp_path / "p")
 
 
-# Text that was meant as numbers or dates -------------------------------------------------------------------------------
+# Text that was meant as numbers or dates ------------------------------------------------------------------------------
 
 N = 60
 

@@ -115,19 +115,22 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         self._make_transformers()
         return self
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any, *, standardize: bool = True) -> FloatArray:
         """Return the matrix, shape (n_samples, n_numbers + n_categories).
 
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_samples, n_features)
             With the columns of ``fit``, in any order; an array must be as wide as that of ``fit``.
+        standardize : bool, default=True
+            If False, the numbers stay in their own units.
         """
         check_is_fitted(self)
         self._check_columns(X)
         parts = []
         if self.numbers_:
-            parts.append(self._scaler.transform(self._imputer.transform(self._numbers(X))))
+            numbers = self._imputer.transform(self._numbers(X))
+            parts.append(self._scaler.transform(numbers) if standardize else numbers)
         if self.categories_:
             frame = _named(X)
             values = [as_categories(frame[name], name, known) for name, known in self.categories_.items()]

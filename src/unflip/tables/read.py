@@ -265,16 +265,6 @@ def check_same_kind(labels: NDArray[Any], where: str, others: NDArray[Any], ther
         )
 
 
-def typed_labels(texts: NDArray[Any]) -> NDArray[Any]:
-    """Return the distinct labels, given as text, in the kind that pandas gives a column of them."""
-    pd = _pandas("CSV")
-    numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
-    if numbers.notna().all():
-        return np.unique(as_labels(numbers))
-    lower = np.char.lower(texts)
-    return np.unique(lower == "true") if np.isin(lower, ["true", "false"]).all() else texts
-
-
 def as_weights(values: Any, start: int = 0) -> FloatArray:
     """Return weights as float64, or say in which row there is none."""
     said = _called("the weight", values)

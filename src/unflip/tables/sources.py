@@ -32,7 +32,6 @@ from unflip.tables.read import (
     open_file,
     table_suffix,
     tables_in,
-    typed_labels,
 )
 
 ROWS = 65_536  # 32 MiB of 64 features in float64
@@ -126,10 +125,10 @@ def open_source(
 
 
 def find_classes(source: Source, *, threads: int | None = None, engine: Engine | None = None) -> NDArray[Any]:
-    """Return the distinct labels of a source, sorted, in one pass that reads only the labels.
+    """Return the distinct labels of a source, sorted, in a pass that reads only the labels.
 
     Only the label's column of files is read, and only what y depends on in Dask collections. A function that returns
-    blocks is called and makes all of them.
+    blocks is called and makes all of them. Text files take a pass more, since all labels together tell what they are.
 
     Parameters
     ----------
@@ -144,15 +143,9 @@ def find_classes(source: Source, *, threads: int | None = None, engine: Engine |
             "the blocks come from an iterator that can be read only once: name all classes with classes=[...], or give "
             "a function that returns a new iterator"
         )
-    is_text = isinstance(source, TableSource) and source.is_text and source.label not in source.reading.text
-    # A text file has its labels as text; all of them together tell whether they are numbers.
-    read = source.as_text([source.label]) if isinstance(source, TableSource) and is_text else source
-    found: LabelSet = reduce_blocks(read.only_labels(), _label_set, threads=threads, engine=engine)
-    try:
-        return typed_labels(found.labels) if is_text else found.labels
-    except ValueError:  # a number that is not a class: the blocks know its row
-        reduce_blocks(source.only_labels(), _label_set, threads=threads, engine=engine)
-        raise
+    how: dict[str, Any] = {"threads": threads, "engine": engine}
+    found: LabelSet = reduce_blocks(labeled_like(source, **how).only_labels(), _label_set, **how)
+    return found.labels
 
 
 def check_has_labels(source: Source) -> None:
@@ -165,8 +158,9 @@ def labeled_like(source: Source, classes: NDArray[Any] | None = None, **how: Any
     """Return the source with the labels of text files read in the kind of these classes, or of all its labels."""
     if not (isinstance(source, TableSource) and source.is_text and source.label):
         return source
-    known = find_classes(source, **how) if classes is None else classes
-    return source.as_text([source.label]) if known.dtype.kind == "U" else source
+    if classes is None:
+        return settled(source, [source.label], **how)
+    return source.as_text([source.label]) if classes.dtype.kind == "U" else source
 
 
 @dataclass(frozen=True, eq=False)
@@ -489,7 +483,7 @@ def settled(source: TableSource, columns: Sequence[str] | None = None, **how: An
     if not headers or (columns is not None and not headers & set(columns)):
         return source
     bare = copy(source)
-    bare.label_read = bare.weights = None
+    bare.label_read = bare.weights = bare.numbers = None
     chosen = [*source.features, *([source.label] if source.label else [])] if columns is None else list(columns)
     bare.features = tuple(name for name in chosen if name)
     bare.reading = source.reading._replace(columns=None if columns is None else chosen)
