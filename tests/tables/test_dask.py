@@ -215,8 +215,8 @@ class TestErrors:
             ({"label": "lable"}, "no column 'lable'; did you mean 'label'"),
             ({}, "1 columns that are not numbers: 'label'"),
             ({"label": "label", "y": [1]}, "give y or label, not both"),
-            ({"label": "label", "columns": ["a", "label"]}, "columns must not hold the label or the weights"),
-            ({"label": "label", "weights": "weight", "columns": ["a", "weight"]}, "columns must not hold the label"),
+            ({"label": "label", "columns": ["a", "label"]}, "columns must not contain the label or the weights"),
+            ({"label": "label", "weights": "weight", "columns": ["a", "weight"]}, "columns must not contain the label"),
             ({"label": "weight", "weights": "weight", "columns": ["a"]}, "label and weights are both 'weight'"),
             ({"label": "label", "columns": ["z"]}, "the dataframe has no column 'z'"),
             ({"y": np.zeros(N), "columns": ["a"]}, "y of a Dask dataframe must be a Dask series.*got ndarray.*label="),
@@ -246,7 +246,7 @@ class TestErrors:
         X, y = arrays(table)
         with pytest.raises(ValueError, match="X has 900 rows but y has 899"):
             open_source(da.from_array(X, chunks=CHUNK), y[:-1])
-        with pytest.raises(ValueError, match="X must be a Dask collection where y or weights are"):
+        with pytest.raises(ValueError, match="X must be a Dask collection if y or weights are"):
             open_source(X, da.from_array(y, chunks=CHUNK))
 
 

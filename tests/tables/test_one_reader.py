@@ -156,7 +156,7 @@ def whole(path):
 
 def in_blocks(path):
     source = settled(open_tables(path, "y", **options(path), rows=3))
-    blocks = [block for part in source.whole_files() for block in part.blocks()]
+    blocks = [block for part in source.parts(whole_files=True) for block in part.blocks()]
     if not blocks:
         raise ValueError(source.no_rows)
     y = np.concatenate([block.y for block in blocks])
@@ -204,7 +204,7 @@ def test_a_model_reads_what_it_was_trained_on(path):
     kinds = dict.fromkeys(fitted.numbers_, "number") | dict.fromkeys(fitted.categories_, "category")
     np.testing.assert_array_equal(fitted.transform(read_table(path, False, kinds=kinds).X), expected)
     source = settled(open_tables(path, rows=3, kinds=kinds), [""])
-    blocks = [block for part in source.whole_files() for block in part.blocks()]
+    blocks = [block for part in source.parts(whole_files=True) for block in part.blocks()]
     np.testing.assert_array_equal(np.concatenate([fitted.transform(block.X.frame) for block in blocks]), expected)
 
 

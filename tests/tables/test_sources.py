@@ -138,7 +138,7 @@ def test_an_open_source_is_itself():
     [
         ([(X, Y[:5])], "block 0, rows 0 to 11: X has 12 rows but there are 5 labels"),
         ([(X, Y), (X, Y, W[:3])], "block 1, rows 12 to 23: X has 12 rows but there are 3 weights"),
-        ([(X, Y), (X[:, :1], Y)], "block 1, rows 12 to 23: X has 1 columns, but the first block has 2"),
+        ([(X, Y), (X[:, :1], Y)], "block 1, rows 12 to 23: X has 1 columns, but X has 2 columns in the first"),
         (
             [(X, Y, -W)],
             "block 0, rows 0 to 11: the weight is -1.0 in row 1 .11 such rows.; a weight must be a number >= 0",
@@ -180,12 +180,12 @@ def test_columns_of_data_frames_must_agree():
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        ((X, Y), (X, None), "there are no labels, but some in the first block; give them with all blocks or with none"),
-        ((X, None), (X, Y), "there are labels, but none in the first block"),
-        ((X, Y, W), (X, Y), "there are no weights, but some in the first block"),
-        ((X, Y), (X, Y, W), "there are weights, but none in the first block"),
-        ((X, Y), (sparse.csr_array(X), Y), "X is sparse, but the first block is dense; make all of them one kind"),
-        ((sparse.csr_array(X), Y), (X, Y), "X is dense, but the first block is sparse"),
+        ((X, Y), (X, None), "there are no labels, but there are labels in the first block; make all blocks the same"),
+        ((X, None), (X, Y), "there are labels, but there are no labels in the first block"),
+        ((X, Y, W), (X, Y), "there are no weights, but there are weights in the first"),
+        ((X, Y), (X, Y, W), "there are weights, but there are no weights in the first"),
+        ((X, Y), (sparse.csr_array(X), Y), "X is sparse, but X is dense in the first block"),
+        ((sparse.csr_array(X), Y), (X, Y), "X is dense, but X is sparse in the first block"),
     ],
 )
 def test_blocks_must_be_like_the_first(first, second, message):
@@ -194,7 +194,9 @@ def test_blocks_must_be_like_the_first(first, second, message):
 
 
 def test_labels_that_end_are_seen_where_only_labels_are_read():
-    with pytest.raises(BlockError, match="^block 1, rows 12 to 23: there are no labels, but some in the first block"):
+    with pytest.raises(
+        BlockError, match="^block 1, rows 12 to 23: there are no labels, but there are labels in the first"
+    ):
         find_classes(open_source([(X, Y), (X, None)]))
 
 

@@ -162,9 +162,9 @@ def test_labels_of_two_kinds(labels, message):
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ((X, None), "there are no labels, but some in the first block"),
-        ((X, Y, W), "there are weights, but none in the first block"),
-        ((sparse.csr_array(X), Y), "X is sparse, but the first block is dense"),
+        ((X, None), "there are no labels, but there are labels in the first"),
+        ((X, Y, W), "there are weights, but there are no weights in the first"),
+        ((sparse.csr_array(X), Y), "X is sparse, but X is dense in the first block"),
     ],
 )
 def test_blocks_that_are_not_alike(second, message):

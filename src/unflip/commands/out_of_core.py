@@ -107,7 +107,10 @@ def fit_out_of_core(
         classes = as_labels(np.array(sorted(drawn.labels)))
         most = LARGEST_CLASSES if transition is None else n
         check_label_classes(classes, n, f"the label {label!r} of {path}", most)
-        T = _given(transition, classes)
+        T = transition
+        if transition is not None:
+            is_file = isinstance(transition, str | os.PathLike)
+            T = read_transition(transition, classes) if is_file else check_transition(transition, len(classes))
         split = split_rows(drawn, holdout if test is None else 0.0, sample_size)
         if split.weights is not None:
             parts = {"held out": split.held} | ({} if T is not None else {"drawn to estimate T": split.sample})
@@ -176,14 +179,6 @@ def _estimated(
     places = np.searchsorted(classes, seen)
     T[np.ix_(places, places)] = part
     return T, estimator
-
-
-def _given(transition: Any, classes: NDArray[Any]) -> FloatArray | None:
-    if transition is None:
-        return None
-    if isinstance(transition, str | os.PathLike):
-        return read_transition(transition, classes)
-    return check_transition(transition, len(classes))
 
 
 def _table_classifier(

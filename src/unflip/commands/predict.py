@@ -80,7 +80,7 @@ def predict_files(
         source = settled(source, [""])  # the model knows the columns, but not the names of the rows
     found: Counter[Any] = Counter()
     with written_columns(target) as write:
-        for part in source.whole_files():
+        for part in source.parts(whole_files=True):
             for rows in part.blocks():
                 if len(rows):
                     predicted, proba = _predict_block(model, rows)

@@ -1,7 +1,7 @@
 """Dask collections as sources, and sums over any source on the Dask scheduler that is active."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,13 +15,13 @@ from unflip.tables.sources import ArrayPart, check_columns, string_names
 
 @dataclass(frozen=True, eq=False)
 class DaskPart:
-    """One partition: its arrays, not yet computed, or its data frame, of which label and weights are columns."""
+    """One partition: its arrays, not yet computed, or its data frame, in which label and weights are columns."""
 
     X: Any
     y: Any
     weights: Any
     number: int
-    start: int | None  # where the lengths of the partitions are known
+    start: int | None  # if the lengths of the partitions are known
     rows: int
     columns: "FrameColumns | None" = None
 
@@ -47,17 +47,9 @@ class FrameColumns:
 
 
 class DaskSource(Source):
-    """A Dask array or dataframe; a part is a partition.
+    """A Dask array or dataframe X, with y and weights in the same partitions; a part is a partition.
 
-    Parameters
-    ----------
-    X : Dask array (n_samples, n_features) or dataframe, or None where only the labels matter
-    y, weights : Dask array or series, or None
-        In the same partitions.
-    rows : int
-        In a block, at most.
-    columns : FrameColumns or None
-        Of a dataframe that holds label and weights too.
+    X is None if only the labels matter. ``columns`` says which columns of a dataframe are label and weights.
     """
 
     on_dask = True
@@ -81,10 +73,8 @@ class DaskSource(Source):
         lengths = _lengths(self.y if self.X is None else self.X)
         starts = [None] * n if lengths is None else [0, *np.cumsum(lengths).tolist()]
         none = [None] * n
-        together = zip(X or none, y or none, weights or none, strict=True)
-        return [
-            DaskPart(*values, number, starts[number], self.rows, self.columns) for number, values in enumerate(together)
-        ]
+        together = enumerate(zip(X or none, y or none, weights or none, strict=True))
+        return [DaskPart(*values, number, starts[number], self.rows, self.columns) for number, values in together]
 
     def only_labels(self) -> "DaskSource":
         if self.columns is not None and self.columns.label is not None:
@@ -97,31 +87,33 @@ class DaskSource(Source):
 def dask_source(
     X: Any, y: Any, label: str | None, weights: Any, columns: Sequence[Any] | None, rows: int
 ) -> DaskSource:
-    """Return the source of Dask collections: X with y, or a dataframe with the label's column."""
+    """Return the source for Dask collections: X with y, or a dataframe with the label's column."""
     if hasattr(X, "npartitions") and hasattr(X, "columns"):
         return _of_frame(X, y, label, weights, columns, rows)
     if label is not None or isinstance(weights, str):
         raise ValueError("label and weights name columns of a dataframe; give the labels of an array as y")
     if not hasattr(X, "chunks"):
-        raise ValueError(f"X must be a Dask collection where y or weights are; got {type(X).__name__}")
+        raise ValueError(f"X must be a Dask collection if y or weights are; got {type(X).__name__}")
     if X.ndim != 2:
         raise ValueError(f"X must be a matrix of shape (n_samples, n_features); got shape {X.shape}")
     columns = check_columns(X, columns)
     X = X[:, columns] if columns is not None else X
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
-    return DaskSource(X, _cut_alike(y, X, "y"), _cut_alike(weights, X, "weights"), rows)
+    return DaskSource(X, _in_chunks_of(y, X, "y"), _in_chunks_of(weights, X, "weights"), rows)
 
 
 def reduce_by_dask(source: Source, function: Callable[[Block], Any]) -> Any:
     """Return the sum over all blocks: one task per part, a tree of fan-in 8, and one value to the client.
 
-    Tasks are pure functions of their part, so the scheduler may run them again if a worker was lost.
+    Tasks are pure functions of their part, so the scheduler may run them again if a worker is lost.
     """
     shared = delayed(function, traverse=False)  # once to each worker, not once per task
     if isinstance(source, DaskSource):
-        parts = [(p.X, p.y, p.weights, p) for p in source.parts()]
         values = [
-            delayed(partial(_fold_partition, _without_data(p)))(shared, X, y, weights) for X, y, weights, p in parts
+            delayed(partial(_fold_partition, replace(part, X=None, y=None, weights=None)))(
+                shared, part.X, part.y, part.weights
+            )
+            for part in source.parts()
         ]
     else:
         values = [delayed(partial(fold_part, part, number))(shared) for number, part in enumerate(source.parts())]
@@ -132,10 +124,6 @@ def reduce_by_dask(source: Source, function: Callable[[Block], Any]) -> Any:
 
 def _fold_partition(part: DaskPart, function: Callable[[Block], Any], X: Any, y: Any, weights: Any) -> Any:
     return fold_part(part.loaded(X, y, weights), part.number, function)
-
-
-def _without_data(part: DaskPart) -> DaskPart:
-    return DaskPart(None, None, None, part.number, part.start, part.rows, part.columns)
 
 
 def _of_frame(X: Any, y: Any, label: str | None, weights: Any, columns: Sequence[Any] | None, rows: int) -> DaskSource:
@@ -163,14 +151,18 @@ def _of_frame(X: Any, y: Any, label: str | None, weights: Any, columns: Sequence
     return DaskSource(X, y, weights, rows, FrameColumns(tuple(features), label, weight_column))
 
 
-def _cut_alike(values: Any, X: Any, said: str) -> Any:
+def _in_chunks_of(values: Any, X: Any, said: str) -> Any:
     """Labels or weights in the chunks of X."""
     from dask import array
 
     if values is None or not (hasattr(values, "chunks") or not hasattr(type(values), "__dask_graph__")):
         return values  # a series: its partitions must be those of X
     if any(np.isnan(X.chunks[0])):
-        return values if hasattr(values, "chunks") else _refuse_unknown(said)
+        if not hasattr(values, "chunks"):
+            raise ValueError(
+                f"the lengths of X's chunks are unknown, so {said} must be a Dask array in the same chunks"
+            )
+        return values
     if not hasattr(values, "chunks"):
         values = np.asarray(values)
     n = values.shape[0] if values.ndim else 0
@@ -181,10 +173,6 @@ def _cut_alike(values: Any, X: Any, said: str) -> Any:
     if not hasattr(values, "chunks"):
         return array.from_array(values, chunks=(X.chunks[0], *values.shape[1:]))
     return values if values.chunks[0] == X.chunks[0] else values.rechunk({0: X.chunks[0]})
-
-
-def _refuse_unknown(said: str) -> Any:
-    raise ValueError(f"the lengths of X's chunks are unknown, so {said} must be a Dask array in the same chunks")
 
 
 def _lengths(values: Any) -> list[int] | None:

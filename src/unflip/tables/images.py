@@ -29,12 +29,21 @@ def read_images(
     ----------
     folder : Path
     image_size : (height, width), default=None
-        Resize the images to this size. If None, images of different sizes are refused.
+        Size to resize the images to. If None, images of different sizes are refused.
     """
-    groups, loose = _class_folders(folder), _files(folder)
+    groups, loose = _folders(folder), _files(folder)
     if groups and loose:
         raise ValueError(f"{loose[0]} lies next to the class folders; put it into one of them, or elsewhere")
-    paths = [path for group in groups for path in _images_of_class(group)] if groups else _images(folder)
+    paths = []
+    for group in groups or [folder]:
+        if groups and (deeper := _folders(group)):
+            raise ValueError(f"{deeper[0]} is a folder inside a class folder; put its images directly into {group}")
+        found = _files(group)
+        if groups and not found:
+            raise ValueError(f"the class folder {group} is empty; remove it, or put the images of its class into it")
+        if other := [path for path in found if path.suffix.lower() not in SUFFIXES]:
+            raise ValueError(f"{other[0]} does not end in .png, .jpg or .jpeg; move it out of the folder")
+        paths += found
     if not paths:
         raise ValueError(f"{folder} is empty; it should hold a folder of PNG or JPEG images for each class")
     labels = np.array([path.parent.name for path in paths]) if groups else None
@@ -46,25 +55,8 @@ def has_images(folder: Path) -> bool:
     return any(path.suffix.lower() in SUFFIXES and path.name[0] not in "._" for path in folder.rglob("*"))
 
 
-def _class_folders(folder: Path) -> list[Path]:
+def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-
-
-def _images_of_class(folder: Path) -> list[Path]:
-    if deeper := _class_folders(folder):
-        raise ValueError(f"{deeper[0]} is a folder inside a class folder; put its images directly into {folder}")
-    found = _images(folder)
-    if not found:
-        raise ValueError(f"the class folder {folder} is empty; remove it, or put the images of its class into it")
-    return found
-
-
-def _images(folder: Path) -> list[Path]:
-    found = _files(folder)
-    for path in found:
-        if path.suffix.lower() not in SUFFIXES:
-            raise ValueError(f"{path} does not end in .png, .jpg or .jpeg; move it out of the folder")
-    return found
 
 
 def _files(folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Number
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +118,7 @@ def read_table(
         return _read_npz(source, label, weights)
     file = open_file(str(source))
     features = choose_features(file.names, label or None, weights, str(source), drop=drop)
-    (rows,) = file.frames(label=label or None, kinds=kinds or {})
+    (rows,) = file.frames(Reading(label=label or None, kinds=kinds or {}))
     frame = rows.frame
     if len(frame) == 0:
         raise ValueError(f"{source} is empty: it has {len(file.names)} columns and no rows")
@@ -146,26 +146,9 @@ def _table(X: Any, y: Any, sample_weight: Any, names: NDArray[Any], label: str |
 
 
 def choose_features(
-    names: Sequence[Any],
-    label: Any,
-    weights: Any,
-    said: str,
-    columns: Sequence[Any] | None = None,
-    drop: Sequence[Any] | str = (),
+    names: Sequence[Any], label: Any, weights: Any, said: str, columns: Any = None, drop: Sequence[Any] | str = ()
 ) -> list[Any]:
-    """Return the columns of the features, after checking that every column exists and has one role.
-
-    Parameters
-    ----------
-    names : sequence
-        The columns of the table.
-    label, weights : str or None
-    said : str
-        The table, for errors.
-    columns : sequence, default=None
-        The features. If None, these are all columns except the label, the weights and those to drop.
-    drop : sequence of str or str, default=()
-    """
+    """Return the features, ``columns`` or all that are left, after checking that every column exists once."""
     dropped = [drop] if isinstance(drop, str) else list(drop)
     for name in (label, weights, *(columns or ()), *dropped):
         if name is not None and name not in names:
@@ -218,13 +201,8 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
     """Return labels as strings, int64 or booleans, or say in which row they are not. This is the only rule for labels.
 
     Strings lose the spaces around them, which nobody sees; nothing but spaces is a missing label. Numbers must be
-    whole, so 1.0 is the label 1. Lists, dates and mixtures of strings and numbers are refused.
-
-    Parameters
-    ----------
-    values : array-like or column of a data frame
-    start : int, default=0
-        Number of the first row, for errors.
+    whole, so 1.0 is the label 1. Lists, dates and mixtures of strings and numbers are refused. ``start`` is the number
+    of the first row, for errors.
     """
     said = _called("the label", values)
     labels, codes = _distinct(values, said, start)
@@ -276,15 +254,7 @@ def check_label_classes(classes: NDArray[Any], n_rows: int, said: str, most: int
 
 
 def check_same_kind(labels: NDArray[Any], where: str, others: NDArray[Any], there: str) -> None:
-    """Refuse strings, numbers and booleans together: NumPy would make 1 of True, and "1" of 1.
-
-    Parameters
-    ----------
-    labels, others : ndarray
-        What :func:`as_labels` returns.
-    where, there : str
-        The blocks that they come from, for errors.
-    """
+    """Refuse labels of different kinds, of the blocks ``where`` and ``there``: NumPy would make 1 of True, "1" of 1."""
     (kind, such), (other, as_these) = (
         (KINDS.get(array.dtype.kind, "numbers"), f", such as {array[0].item()!r}," if len(array) else "")
         for array in (labels, others)
@@ -293,16 +263,6 @@ def check_same_kind(labels: NDArray[Any], where: str, others: NDArray[Any], ther
         raise ValueError(
             f"the labels are {kind}{such} in {where}, but {other}{as_these} in {there}; make all of them one kind"
         )
-
-
-def typed_labels(texts: NDArray[Any]) -> NDArray[Any]:
-    """Return the distinct labels, given as text, in the kind that pandas gives a column of them."""
-    pd = _pandas("CSV")
-    numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
-    if numbers.notna().all():
-        return np.unique(as_labels(numbers))
-    lower = np.char.lower(texts)
-    return np.unique(lower == "true") if np.isin(lower, ["true", "false"]).all() else texts
 
 
 def as_weights(values: Any, start: int = 0) -> FloatArray:
@@ -396,16 +356,9 @@ def _number(value: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class FrameRows:
-    """Rows of a file.
+    """Rows of a file: what it calls them, unless it only counts them, and the number of their file, if it has one.
 
-    Attributes
-    ----------
-    frame : DataFrame
-        Its index has the numbers of the rows in their file, which errors name.
-    names : ndarray of shape (n_rows,) or None
-        What the file calls the rows. If None, it only counts them.
-    files : ndarray of shape (n_rows,) or None
-        Which file each row comes from, where there are several.
+    The index of the frame has the numbers of the rows in their file, which errors name.
     """
 
     frame: Any
@@ -424,6 +377,30 @@ class FrameRows:
     def __getitem__(self, chosen: Any) -> "FrameRows":
         names, files = (None if values is None else values[chosen] for values in (self.names, self.files))
         return FrameRows(self.frame.iloc[chosen], names, files)
+
+
+class Reading(NamedTuple):
+    """How the rows of a file are read.
+
+    Attributes
+    ----------
+    rows : int or None
+        Maximum number of rows in a frame. If None, one frame has all rows.
+    label : str or None
+        In this column of a text file None is a class, not an empty cell.
+    columns : sequence of str or None
+        Columns to read. If None, all are read, and rows of text that are longer than the header are refused.
+    text : frozenset of str
+        Columns of a text file to read as they are written; "" has the names of the rows.
+    kinds : dict of str to {"number", "category"}
+        What a model takes columns for: categories of a text file are read as they are written.
+    """
+
+    rows: int | None = None
+    label: str | None = None
+    columns: Sequence[str] | None = None
+    text: frozenset[str] = frozenset()
+    kinds: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -457,54 +434,29 @@ class TextFile:
     def called(self, run: tuple[int, ...]) -> str:
         return self.path
 
-    def frames(
-        self,
-        run: tuple[int, ...] = (),
-        start: int = 0,
-        rows: int | None = None,
-        label: str | None = None,
-        columns: Sequence[str] | None = None,
-        text: Iterable[str] = (),
-        kinds: Mapping[str, str] = {},  # it is only read
-    ) -> Iterator[FrameRows]:
-        """Read the file.
-
-        Parameters
-        ----------
-        run, start
-            One of :meth:`runs`.
-        rows : int, default=None
-            At most in a frame. If None, one frame has all rows.
-        label : str, default=None
-            In this column None is a class, not an empty cell.
-        columns : sequence of str, default=None
-            Columns to read. If None, all are read, and rows that are longer than the header are refused.
-        text : iterable of str, default=()
-            Columns to read as they are written; "" are the names of the rows.
-        kinds : dict of str to {"number", "category"}, default={}
-            What a model takes columns for: categories are read as they are written.
-        """
+    def frames(self, how: Reading, run: tuple[int, ...] = (), start: int = 0) -> Iterator[FrameRows]:
+        """Read one of the runs, which begins with the row ``start``."""
         pd = _pandas("CSV")
-        written = {*text, *(name for name, kind in kinds.items() if kind == "category")} & set(self.header)
-        options = self._options(label) | {"dtype": {name or UNNAMED: str for name in written}, "iterator": True}
-        if columns is not None:
-            options["usecols"] = [name or UNNAMED for name in columns]
+        written = {*how.text, *(name for name, kind in how.kinds.items() if kind == "category")} & set(self.header)
+        options = self._options(how.label) | {"dtype": {name or UNNAMED: str for name in written}, "iterator": True}
+        if how.columns is not None:
+            options["usecols"] = [name or UNNAMED for name in how.columns]
         with _readable(self.path):
             reader = pd.read_csv(self.path, **options)
         with reader:
             while True:
                 try:
                     with _readable(self.path):
-                        frame = reader.read(rows)
+                        frame = reader.read(how.rows)
                 except StopIteration:
                     return
                 frame.index = pd.RangeIndex(start, start + len(frame))
                 names = None
                 if self.header[0] == "" and UNNAMED in frame:
                     names = _row_names(frame.pop(UNNAMED), "" in written)
-                yield FrameRows(self._tidied(frame, label, kinds), names)
+                yield FrameRows(self._tidied(frame, how), names)
                 start += len(frame)
-                if rows is None:
+                if how.rows is None:
                     return
 
     def _options(self, label: str | None) -> dict[str, Any]:
@@ -518,7 +470,7 @@ class TextFile:
             "na_values": {name or UNNAMED: BLANK_LABELS if name == label else BLANKS for name in self.header},
         }
 
-    def _tidied(self, frame: Any, label: str | None, kinds: Mapping[str, str]) -> Any:
+    def _tidied(self, frame: Any, how: Reading) -> Any:
         changed = {}
         for name in frame.columns:
             column = frame[name]
@@ -527,9 +479,9 @@ class TextFile:
             kind = column_kind(column)
             if kind == "int":
                 changed[name] = column.astype(np.float64)
-            elif kind == "bool" and kinds.get(name) == "number":
+            elif kind == "bool" and how.kinds.get(name) == "number":
                 changed[name] = column.map(str, na_action="ignore")  # True is not a number
-            elif kind == "text" and self.decimal == "," and name != label:
+            elif kind == "text" and self.decimal == "," and name != how.label:
                 # numbers in columns of text are written as those in columns of numbers are
                 changed[name] = column.map(with_point, na_action="ignore")
         return frame.assign(**changed) if changed else frame
@@ -569,31 +521,23 @@ class ParquetFile:
     def called(self, run: tuple[int, ...]) -> str:
         return f"{self.path}, row group{f' {run[0]}' if len(run) == 1 else f's {run[0]} to {run[-1]}'}"
 
-    def frames(
-        self,
-        run: tuple[int, ...] | None = None,
-        start: int = 0,
-        rows: int | None = None,
-        label: str | None = None,
-        columns: Sequence[str] | None = None,
-        text: Iterable[str] = (),
-        kinds: Mapping[str, str] = {},  # it is only read
-    ) -> Iterator[FrameRows]:
-        """Read the file; the parameters are those of :meth:`TextFile.frames`, and the schema says what a column is."""
+    def frames(self, how: Reading, run: tuple[int, ...] | None = None, start: int = 0) -> Iterator[FrameRows]:
+        """Read one of the runs, or all of the file; the schema says what a column is."""
         run = tuple(range(len(self.sizes))) if run is None else run
-        chosen = [*(self.names if columns is None else columns), *([self.index] if self.index else [])]
+        chosen = [*(self.names if how.columns is None else how.columns), *([self.index] if self.index else [])]
+        whole = how.rows is None
         pd = _pandas("Parquet")
         try:
             with _opened(self.path) as file:
                 # No threads of its own for a block: other parts are read at the same time.
-                batches = file.iter_batches(rows or max(self.n_rows, 1), list(run), chosen, use_threads=rows is None)
-                for table in _regrouped(batches, file.schema_arrow, rows):
+                batches = file.iter_batches(how.rows or max(self.n_rows, 1), list(run), chosen, use_threads=whole)
+                for table in _regrouped(batches, file.schema_arrow, how.rows):
                     counted = range(start, start + table.num_rows)
                     names: Any = self.first + self.step * np.array(counted)
                     if self.index:
                         names = _row_names(table.column(self.index).to_pandas(), True)
                         table = table.drop_columns([self.index])
-                    frame = table.to_pandas(use_threads=rows is None, ignore_metadata=True)
+                    frame = table.to_pandas(use_threads=whole, ignore_metadata=True)
                     frame.index = pd.RangeIndex(counted.start, counted.stop)
                     yield FrameRows(frame, None if self.hidden else names)
                     start = counted.stop
@@ -677,13 +621,9 @@ def _readable(path: str) -> Iterator[None]:
 def _row_names(column: Any, as_text: bool) -> NDArray[Any] | None:
     """Whole numbers or text; None if the column holds anything else, and the rows are only counted."""
     kind = column_kind(column)
-    if kind == "int":
-        numbers: NDArray[Any] = column.to_numpy()
-        return numbers
-    if kind != "text" and not as_text:
-        return None
-    texts: NDArray[Any] = column.astype(object).where(column.notna(), "").to_numpy()
-    return texts
+    if kind != "int":
+        column = column.astype(object).where(column.notna(), "") if kind == "text" or as_text else None
+    return None if column is None else np.asarray(column)
 
 
 def _open_parquet(path: str) -> ParquetFile:
@@ -699,10 +639,7 @@ def _open_parquet(path: str) -> ParquetFile:
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     counted = next((item for item in index if isinstance(item, dict)), {})
     hidden = [item for item in index if isinstance(item, str) and item in schema.names]
-    if len(hidden) == 1 and _names_rows(schema, groups, hidden[0]):
-        names, hidden = hidden[0], []
-    else:
-        names = None
+    names = hidden.pop() if len(hidden) == 1 and _names_rows(schema, groups, hidden[0]) else None
     kinds = tuple((field.name, _arrow_kind(field.type)) for field in schema)
     sizes = tuple(group.num_rows for group in groups)
     return ParquetFile(

@@ -22,6 +22,7 @@ from unflip.tables.read import (
     TEXT,
     FrameRows,
     ParquetFile,
+    Reading,
     TextFile,
     _pandas,
     check_same_kind,
@@ -31,7 +32,6 @@ from unflip.tables.read import (
     open_file,
     table_suffix,
     tables_in,
-    typed_labels,
 )
 
 ROWS = 65_536  # 32 MiB of 64 features in float64
@@ -125,10 +125,10 @@ def open_source(
 
 
 def find_classes(source: Source, *, threads: int | None = None, engine: Engine | None = None) -> NDArray[Any]:
-    """Return the distinct labels of a source, sorted, in one pass that reads only the labels.
+    """Return the distinct labels of a source, sorted, in a pass that reads only the labels.
 
     Only the label's column of files is read, and only what y depends on in Dask collections. A function that returns
-    blocks is called and makes all of them.
+    blocks is called and makes all of them. Text files take a pass more, since all labels together tell what they are.
 
     Parameters
     ----------
@@ -144,16 +144,8 @@ def find_classes(source: Source, *, threads: int | None = None, engine: Engine |
             "a function that returns a new iterator"
         )
     how: dict[str, Any] = {"threads": threads, "engine": engine}
-    if not (isinstance(source, TableSource) and source.is_text and source.label not in source.text):
-        found: LabelSet = reduce_blocks(source.only_labels(), _label_set, **how)
-        return found.labels
-    # A text file has its labels as text; all of them together tell whether they are numbers.
-    texts: LabelSet = reduce_blocks(source.as_text([source.label]).only_labels(), _label_set, **how)
-    try:
-        return typed_labels(texts.labels)
-    except ValueError:  # a number that is not a class: the blocks know its row
-        reduce_blocks(source.only_labels(), _label_set, **how)
-        raise
+    found: LabelSet = reduce_blocks(labeled_like(source, **how).only_labels(), _label_set, **how)
+    return found.labels
 
 
 def check_has_labels(source: Source) -> None:
@@ -166,8 +158,9 @@ def labeled_like(source: Source, classes: NDArray[Any] | None = None, **how: Any
     """Return the source with the labels of text files read in the kind of these classes, or of all its labels."""
     if not (isinstance(source, TableSource) and source.is_text and source.label):
         return source
-    known = find_classes(source, **how) if classes is None else classes
-    return source.as_text([source.label]) if known.dtype.kind == "U" else source
+    if classes is None:
+        return settled(source, [source.label], **how)
+    return source.as_text([source.label]) if classes.dtype.kind == "U" else source
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,20 +221,11 @@ class ArrayPart:
 
 
 class ArraySource(Source):
-    """Arrays in memory, or memory maps, which each part opens by itself and closes again.
+    """Arrays or data frames in memory, or memory maps, which each part opens by itself and closes again.
 
-    A map in Fortran order, or a view of a map, stays mapped as it is: its rows are not a run of bytes in the file, and
-    the pages that are touched count as memory in use, up to the size of the file. The same holds for a copy-on-write
-    map (mode "c"), whose changes exist only in memory.
-
-    Parameters
-    ----------
-    X : array, sparse matrix, data frame or memmap of shape (n_samples, n_features)
-    y, weights : array-like of shape (n_samples,) or None
-    rows : int
-        Maximum number of rows in a block. A part is one block.
-    columns : sequence or None
-        Names of a data frame's columns or numbers of an array's. If None, all are used.
+    A part is one block. A map in Fortran order, or a view of a map, stays mapped as it is: its rows are not a run of
+    bytes in the file, and the pages that are touched count as memory in use, up to the size of the file. The same holds
+    for a copy-on-write map (mode "c"), whose changes exist only in memory.
     """
 
     def __init__(self, X: Any, y: Any, weights: Any, rows: int, columns: Sequence[Any] | None = None) -> None:
@@ -357,7 +341,7 @@ class TablePart:
 
     def blocks(self) -> Iterator[Block]:
         how, start, name = self.how, self.start, self.file.called(self.run)
-        for rows in self.file.frames(self.run, start, how.rows, how.label, how.columns_read, how.text, how.kinds):
+        for rows in self.file.frames(how.reading, self.run, start):
             n, frame = len(rows.frame), rows.frame
             y, weights = (frame[column] if column else None for column in (how.label_read, how.weights))
             X: Any = None
@@ -391,15 +375,7 @@ class TablePart:
 class TableSource(Source):
     """Parquet or CSV files with the same columns; their blocks hold :class:`FrameRows`, or numbers.
 
-    Parameters
-    ----------
-    files : list of TextFile or ParquetFile
-    features : sequence of str
-    label, weights : str or None
-    rows : int
-        Maximum number of rows in a block; a part of a Parquet file is one row group, or several with as many rows.
-    kinds : dict of str to {"number", "category"}, default={}
-        What a model takes columns for.
+    A part is a text file, or as many row groups of a Parquet file as fill a block.
     """
 
     def __init__(
@@ -408,43 +384,43 @@ class TableSource(Source):
         features: Sequence[str],
         label: str | None,
         weights: str | None,
-        rows: int,
-        kinds: Mapping[str, str] = {},  # it is only read
+        reading: Reading,
     ) -> None:
-        self.files, self.features, self.rows, self.kinds = files, tuple(features), rows, dict(kinds)
+        self.files, self.features, self.reading = files, tuple(features), reading
         self.label = self.label_read = label
         self.weights = weights
-        self.text: frozenset[str] = frozenset()  # columns of text files that are read as they are written
         self.named = True  # whether what a file calls its rows can be their names
-        self.columns_read: list[str] | None = None  # if None, all, which shows rows that are longer than the header
         self.numbers: Any = None  # the type of the matrix; if None, the blocks hold data frames
-        self.booleans: list[frozenset[str]] = []  # of each file, where the blocks hold numbers
+        self.booleans: list[frozenset[str]] = []  # of each file, if the blocks hold numbers
         self.is_text = any(isinstance(file, TextFile) for file in files)
         self.has_labels = label is not None
         self.no_rows = f"{files[0].path} is empty: it has {len(files[0].names)} columns and no rows"
         lengths = [file.n_rows for file in files]
         self.n_rows = None if None in lengths else sum(n or 0 for n in lengths)
-        if not self.is_text:
-            self.columns_read = [*self.features, *(name for name in (label, weights) if name)]
 
-    def parts(self) -> list[TablePart]:
-        return self._parts(self.rows)
-
-    def whole_files(self) -> list[TablePart]:
-        """Return one part per file, so that blocks do not begin again with each row group."""
-        return self._parts(None)
+    def parts(self, whole_files: bool = False) -> list[TablePart]:
+        """Return the parts; with ``whole_files``, blocks do not begin again with each row group."""
+        how = copy(self)
+        how.files = ()
+        rows = None if whole_files else self.reading.rows
+        return [
+            TablePart(file, number, run, start, how)
+            for number, file in enumerate(self.files)
+            for run, start in file.runs(rows)
+        ]
 
     def as_text(self, columns: Iterable[Any]) -> "TableSource":
         """Return the same rows with further columns of text files read as they are written."""
         source = copy(self)
-        source.text = self.text | frozenset(columns)
+        source.reading = self.reading._replace(text=self.reading.text | frozenset(columns))
         return source
 
     def only(self, features: Sequence[str]) -> "TableSource":
         """Return the same rows with only these features; text files must have been read before, to check all rows."""
         source = copy(self)
         source.features = tuple(features)
-        source.columns_read = [*source.features, *(name for name in (self.label_read, self.weights) if name)]
+        columns = [*features, *(name for name in (self.label_read, self.weights) if name)]
+        source.reading = self.reading._replace(columns=columns)
         return source
 
     def only_labels(self) -> "TableSource":
@@ -452,15 +428,6 @@ class TableSource(Source):
         labels.weights = labels.feature_names = None
         labels.numbers = np.float64
         return labels.only(())
-
-    def _parts(self, rows: int | None) -> list[TablePart]:
-        how = copy(self)
-        how.files = ()
-        return [
-            TablePart(file, number, run, start, how)
-            for number, file in enumerate(self.files)
-            for run, start in file.runs(rows)
-        ]
 
 
 def open_tables(
@@ -475,21 +442,8 @@ def open_tables(
 ) -> TableSource:
     """Open Parquet or CSV files as blocks of data frames, with the meaning that :func:`read_table` gives them.
 
-    The columns of files after the first may be in another order; further ones are ignored.
-
-    Parameters
-    ----------
-    path : path-like or list of paths
-        A file, a folder, or a pattern.
-    label, weights : str, default=None
-    drop : sequence of str, default=()
-        Columns to leave out.
-    columns : sequence of str, default=None
-        The features. If None, these are all columns except label, weights and dropped ones.
-    rows : int, default=65536
-        Maximum number of rows in a block.
-    kinds : dict of str to {"number", "category"}, default=None
-        As in :func:`read_table`.
+    The columns of files after the first may be in another order; further ones are ignored. ``path`` is a file, a
+    folder, a pattern or a list of them; ``columns`` are the features. The other parameters are those of ``read_table``.
     """
     found = table_files(path)
     if other := [one for one in found if table_suffix(one) not in (*PARQUET, *TEXT)]:
@@ -504,7 +458,8 @@ def open_tables(
                 no_such(name, file.names, f"{file.path}, unlike {first.path}, has no column")
         if isinstance(file, ParquetFile) and isinstance(first, ParquetFile):
             _check_same_types(file, first, needed)
-    return TableSource(files, features, label, weights, rows, kinds or {})
+    source = TableSource(files, features, label, weights, Reading(rows, label, kinds=kinds or {}))
+    return source if source.is_text else source.only(features)
 
 
 def join_rows(pieces: Sequence[FrameRows]) -> FrameRows:
@@ -521,24 +476,17 @@ def settled(source: TableSource, columns: Sequence[str] | None = None, **how: An
     """Return the source with what each column is decided by all of its rows, as :func:`read_table` decides it.
 
     Text files are read once for it; Parquet has a schema. A column is text if any of its cells is, or if it mixes
-    numbers and booleans.
-
-    Parameters
-    ----------
-    source : TableSource
-    columns : sequence of str, default=None
-        The columns to decide about; "" has the names of the rows. If None, all columns are.
-    how
-        ``threads`` and ``engine`` of :func:`reduce_blocks`.
+    numbers and booleans. Only some ``columns`` may be decided about; "" has the names of the rows. ``how`` has
+    ``threads`` and ``engine`` of :func:`reduce_blocks`.
     """
     headers = {name for file in source.files if isinstance(file, TextFile) for name in file.header}
     if not headers or (columns is not None and not headers & set(columns)):
         return source
     bare = copy(source)
-    bare.label_read = bare.weights = None
+    bare.label_read = bare.weights = bare.numbers = None
     chosen = [*source.features, *([source.label] if source.label else [])] if columns is None else list(columns)
     bare.features = tuple(name for name in chosen if name)
-    bare.columns_read = None if columns is None else chosen
+    bare.reading = source.reading._replace(columns=None if columns is None else chosen)
     seen: Counter[tuple[str, str]] = reduce_blocks(bare, _block_kinds, **how)
     kinds: dict[str, set[str]] = {}
     for name, kind in seen:
@@ -592,7 +540,7 @@ def _number_kinds(file: TextFile | ParquetFile, source: TableSource) -> dict[str
     if isinstance(file, ParquetFile):
         kinds = dict(file.kinds)
     else:
-        first = next(file.frames(rows=CHECKED, label=source.label)).frame
+        first = next(file.frames(Reading(CHECKED, source.label))).frame
         kinds = {name: column_kind(first[name]) for name in first.columns}
     known = ("int", "float", "float32", "decimal", "bool", "null", "empty")
     other = [f"{name!r} ({kinds[name]})" for name in source.features if kinds[name] not in known]
@@ -669,13 +617,20 @@ class IterableSource(Source):
                 "this iterator has been read and cannot be read again; give a function that returns a new one"
             )
         self._started = True
-        start, form = 0, None
+        start, first, names = 0, None, None
         for number, item in enumerate(self.iterable() if callable(self.iterable) else self.iterable):
             block = self._block(item, f"block {number}", start)
-            if form is None:
-                form = Form.of(block)
-                self.feature_names = block.feature_names
-            form.check(block, self.feature_names)
+            if first is None:
+                first, names = _form(block), block.feature_names
+                self.feature_names = names
+            for mine, expected in zip(_form(block), first, strict=True):
+                if mine != expected:
+                    block.refuse(f"{mine}, but {expected} in the first block; make all blocks the same")
+            if names is not None and block.feature_names is not None and not np.array_equal(block.feature_names, names):
+                block.refuse(
+                    f"the columns are {list(block.feature_names)[:10]}, but {list(names)[:10]} in the first block; "
+                    "give all blocks the same columns in the same order"
+                )
             start += len(block)
             yield block
 
@@ -696,35 +651,11 @@ class IterableSource(Source):
         return make_block(X, y, weights, name, start, names)
 
 
-@dataclass(frozen=True)
-class Form:
-    """What all blocks have in common; the first block itself is not kept."""
-
-    n_features: int
-    sparse: bool
-    labels: bool
-    weights: bool
-
-    @classmethod
-    def of(cls, block: Block) -> "Form":
-        return cls(block.X.shape[1], sparse.issparse(block.X), block.y is not None, block.weights is not None)
-
-    def check(self, block: Block, names: Sequence[str] | None) -> None:
-        """Refuse a block that is unlike the first."""
-        form = Form.of(block)
-        for said, has, expected in (("labels", form.labels, self.labels), ("weights", form.weights, self.weights)):
-            if has != expected:
-                block.refuse(
-                    f"there are {'' if has else 'no '}{said}, but {'none' if has else 'some'} in the first block; "
-                    "give them with all blocks or with none"
-                )
-        if form.sparse != self.sparse:
-            kind, first = ("sparse", "dense") if form.sparse else ("dense", "sparse")
-            block.refuse(f"X is {kind}, but the first block is {first}; make all of them one kind")
-        if form.n_features != self.n_features:
-            block.refuse(f"X has {form.n_features} columns, but the first block has {self.n_features}")
-        if names is not None and block.feature_names is not None and not np.array_equal(block.feature_names, names):
-            block.refuse(
-                f"the columns are {list(block.feature_names)[:10]}, but those of the first block are "
-                f"{list(names)[:10]}; give all blocks the same columns in the same order"
-            )
+def _form(block: Block) -> list[str]:
+    """What all blocks must have in common, as errors say it; the first block itself is not kept."""
+    return [
+        "there are no labels" if block.y is None else "there are labels",
+        "there are no weights" if block.weights is None else "there are weights",
+        "X is sparse" if sparse.issparse(block.X) else "X is dense",
+        f"X has {block.X.shape[1]} columns",
+    ]

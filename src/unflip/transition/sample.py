@@ -120,8 +120,7 @@ def sample_rows(
     drawn: Smallest = reduce_blocks(opened, draw, **how)
     if drawn.n_kept < min(size, drawn.n_rows):  # about once in 10^9 draws: the limit was too low
         drawn = reduce_blocks(opened, Draw(int(size), int(random_state), 1.0), **how)
-    X, labels, w = drawn.sorted_rows()
-    return Sample(X, labels, w, drawn.n_rows, opened.feature_names)
+    return Sample(*drawn.sorted_rows(), drawn.n_rows, opened.feature_names)
 
 
 @dataclass(frozen=True)
@@ -208,13 +207,13 @@ class Smallest:
                 check_same_kind(first.y, first.where, piece.y, piece.where)
         blocks = [piece.X for piece in self.pieces]
         X = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
-        y = _joined([piece.y for piece in self.pieces])
-        w = _joined([piece.weights for piece in self.pieces])
-        return X[order], None if y is None else y[order], None if w is None else w[order]
-
-
-def _joined(arrays: list[Any]) -> Any:
-    return None if arrays[0] is None else np.concatenate(arrays)
+        y, w = (
+            None
+            if getattr(first, name) is None
+            else np.concatenate([getattr(piece, name) for piece in self.pieces])[order]
+            for name in ("y", "weights")
+        )
+        return X[order], y, w
 
 
 def key_limit(size: int, n_rows: int | None) -> float:
