@@ -22,6 +22,8 @@ from unflip.core import clean_posterior, clean_prior
 from unflip.noise import symmetric
 from unflip.transition.volmin import VolMin
 
+Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
+
 LARGEST_SEED = 2**31 - 1
 EVEN = 0.01  # EM leaves a class that starts at zero there
 EM_STEPS = 8  # more would bring p to the edge of the simplex, where it forgets which of two labels is likelier
@@ -144,7 +146,7 @@ def find_label_errors(
     (X,) = indexable(X)
     random = check_random_state(random_state)
     weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-    shared = _shared_transition(model, transition, X, codes, known, weights, random_state)
+    shared = _shared_transition(model, transition, (X, codes, weights), known, random_state)
     folds: list[_Fold] = []
     histories = []
     for train, test in _splits(cv, X, given, codes, random):
@@ -162,7 +164,7 @@ def find_label_errors(
             own = getattr(learner, "transition", None)
             T, estimated = check_transition(learner.transition_, len(known)), own is None or hasattr(own, "fit")
         else:
-            T, estimated = _estimate(None, fitted, seen, codes[train], known, w, seed), True
+            T, estimated = _estimate(None, fitted, (seen, codes[train], w), known, seed), True
         counts = np.bincount(codes[train], w, minlength=len(known))
         prior, used = clean_prior(counts / counts.sum(), T), T
         if estimated:
@@ -271,13 +273,7 @@ def _weighting(model: Any, weights: FloatArray | None) -> dict[str, Any]:
 
 
 def _shared_transition(
-    model: Any,
-    transition: Any,
-    X: Any,
-    codes: IntArray,
-    classes: NDArray[Any],
-    weights: FloatArray | None,
-    random_state: Any,
+    model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any
 ) -> tuple[FloatArray, bool] | None:
     """Return the T of all folds and whether it is an estimate, or None if each fold has its own.
 
@@ -293,22 +289,15 @@ def _shared_transition(
     if transition is None and not (unset and (by_volmin or isinstance(learner, VolMin))):
         return None
     estimated = transition is None or hasattr(transition, "fit")
-    T = _estimate(transition, model, X, codes, classes, weights, random_state) if estimated else transition
+    T = _estimate(transition, model, data, classes, random_state) if estimated else transition
     if unset:
         learner.set_params(transition=T)
     return T, estimated
 
 
-def _estimate(
-    transition: Any,
-    model: Any,
-    X: Any,
-    codes: IntArray,
-    classes: NDArray[Any],
-    weights: FloatArray | None,
-    random_state: Any,
-) -> FloatArray:
+def _estimate(transition: Any, model: Any, data: Data, classes: NDArray[Any], random_state: Any) -> FloatArray:
     """Return T as an estimator, or VolMin if None, learns it from the samples as they reach the classifier."""
+    X, codes, weights = data
     learner, features = _inside(model, X, classes[codes])
     is_volmin = transition is None and isinstance(learner, VolMin)
     estimator = clone(learner) if is_volmin else VolMin() if transition is None else clone(transition)
