@@ -153,6 +153,31 @@ class TestOneT:
             np.testing.assert_allclose(found.proba[test], p)
 
 
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        None,
+        make_pipeline(FunctionTransformer(), VolMin()),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        GridSearchCV(make_pipeline(FunctionTransformer(), MCLDCEClassifier()), {"mcldceclassifier__alpha": [1.0]}),
+        KNeighborsClassifier(20),  # takes no weights, but T does
+    ],
+    ids=["default", "VolMin", "logistic", "search", "neighbors"],
+)
+def test_weights_count_in_T_and_in_the_classifier(blobs, classifier):
+    X, noisy, wrong = blobs
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, noisy))
+    equal, plain = (find_label_errors(X, noisy, classifier, cv=folds, sample_weight=w) for w in (np.ones(450), None))
+    np.testing.assert_allclose(equal.scores, plain.scores, atol=1e-6)
+    weights = np.where(wrong, 0.2, 1.0)  # so that there is less noise
+    found = find_label_errors(X, noisy, classifier, cv=folds, sample_weight=weights)
+    assert np.diag(found.transition).mean() > np.diag(plain.transition).mean() + 0.1
+    if classifier is None:
+        np.testing.assert_array_equal(found.transition, VolMin().fit(X, noisy, weights).transition_)
+    with pytest.raises(ValueError, match="sample_weight"):
+        find_label_errors(X, noisy, classifier, cv=folds, sample_weight=weights[1:])
+
+
 def test_an_estimated_T_gets_one_sample_of_any_label_a_class():
     X, y = drawn(T3)
     halves = [(np.arange(300, 600), np.arange(300)), (np.arange(300), np.arange(300, 600))]

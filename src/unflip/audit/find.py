@@ -12,6 +12,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
 
 from unflip import registry
 from unflip._base import check_rows, resolve_transition
@@ -20,6 +21,8 @@ from unflip.audit.errors import LabelErrors
 from unflip.core import clean_posterior, clean_prior
 from unflip.noise import symmetric
 from unflip.transition.volmin import VolMin
+
+Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
 
 LARGEST_SEED = 2**31 - 1
 EVEN = 0.01  # EM leaves a class that starts at zero there
@@ -34,6 +37,7 @@ def find_label_errors(
     cv: Any = 5,
     *,
     classes: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     random_state: Any = None,
     on_fold: Callable[[int], None] | None = None,
 ) -> LabelErrors:
@@ -70,6 +74,9 @@ def find_label_errors(
         posteriors are averaged.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights for the estimate of T, and for the classifier if its ``fit`` takes them. Every label is judged, and
+        counted once.
     random_state : int, RandomState instance or None, default=None
         Seeds the folds, and the classifier and the estimator of T unless they have a ``random_state`` of their own.
     on_fold : callable, default=None
@@ -138,15 +145,17 @@ def find_label_errors(
         transition = None if transition is None else check_transition(transition, len(known))
     (X,) = indexable(X)
     random = check_random_state(random_state)
-    shared = _shared_transition(model, transition, X, codes, known, random_state)
+    weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+    shared = _shared_transition(model, transition, (X, codes, weights), known, random_state)
     folds: list[_Fold] = []
     histories = []
     for train, test in _splits(cv, X, given, codes, random):
         if on_fold is not None:
             on_fold(len(folds))
         seed = None if random_state is None else int(random.randint(LARGEST_SEED))
-        seen = _safe_indexing(X, train)
-        fitted = _seeded(clone(model), seed).fit(seen, given[train])
+        seen, w = _safe_indexing(X, train), None if weights is None else weights[train]
+        fitted = _seeded(clone(model), seed)
+        fitted.fit(seen, given[train], **_weighting(fitted, w))
         learner, _ = _inside(fitted)
         histories.append(list(getattr(learner, "history_", [])))  # of a network, epoch by epoch
         if shared is not None:
@@ -155,8 +164,8 @@ def find_label_errors(
             own = getattr(learner, "transition", None)
             T, estimated = check_transition(learner.transition_, len(known)), own is None or hasattr(own, "fit")
         else:
-            T, estimated = _estimate(None, fitted, seen, codes[train], known, seed), True
-        counts = np.bincount(codes[train], minlength=len(known))
+            T, estimated = _estimate(None, fitted, (seen, codes[train], w), known, seed), True
+        counts = np.bincount(codes[train], w, minlength=len(known))
         prior, used = clean_prior(counts / counts.sum(), T), T
         if estimated:
             size = counts.sum() * prior[:, np.newaxis]
@@ -251,8 +260,20 @@ def _seeded(estimator: Any, seed: Any) -> Any:
     return estimator
 
 
+def _weighting(model: Any, weights: FloatArray | None) -> dict[str, Any]:
+    """Return the arguments of ``fit`` that pass weights to the classifier inside, if it takes them."""
+    if weights is None or not has_fit_parameter(_inside(model)[0], "sample_weight"):
+        return {}
+    name = "sample_weight"
+    while isinstance(model, Pipeline) or hasattr(model, "refit"):
+        if isinstance(model, Pipeline):
+            name = f"{model.steps[-1][0]}__{name}"
+        model = model[-1] if isinstance(model, Pipeline) else model.estimator
+    return {name: weights}
+
+
 def _shared_transition(
-    model: Any, transition: Any, X: Any, codes: IntArray, classes: NDArray[Any], random_state: Any
+    model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any
 ) -> tuple[FloatArray, bool] | None:
     """Return the T of all folds and whether it is an estimate, or None if each fold has its own.
 
@@ -268,23 +289,22 @@ def _shared_transition(
     if transition is None and not (unset and (by_volmin or isinstance(learner, VolMin))):
         return None
     estimated = transition is None or hasattr(transition, "fit")
-    T = _estimate(transition, model, X, codes, classes, random_state) if estimated else transition
+    T = _estimate(transition, model, data, classes, random_state) if estimated else transition
     if unset:
         learner.set_params(transition=T)
     return T, estimated
 
 
-def _estimate(
-    transition: Any, model: Any, X: Any, codes: IntArray, classes: NDArray[Any], random_state: Any
-) -> FloatArray:
+def _estimate(transition: Any, model: Any, data: Data, classes: NDArray[Any], random_state: Any) -> FloatArray:
     """Return T as an estimator, or VolMin if None, learns it from the samples as they reach the classifier."""
+    X, codes, weights = data
     learner, features = _inside(model, X, classes[codes])
     is_volmin = transition is None and isinstance(learner, VolMin)
     estimator = clone(learner) if is_volmin else VolMin() if transition is None else clone(transition)
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(LARGEST_SEED)
     try:
-        T, fitted = resolve_transition(_seeded(estimator, random_state), None, features, codes, classes, None)
+        T, fitted = resolve_transition(_seeded(estimator, random_state), None, features, codes, classes, weights)
     except (TypeError, ValueError) as error:
         if transition is not None or is_volmin:
             raise
@@ -297,7 +317,7 @@ def _estimate(
     return T
 
 
-def _predicted(model: Any, X: Any, counts: IntArray, classes: NDArray[Any]) -> tuple[FloatArray, bool]:
+def _predicted(model: Any, X: Any, counts: NDArray[Any], classes: NDArray[Any]) -> tuple[FloatArray, bool]:
     """Return the model's probabilities of X, shape (n_samples, n_classes), and whether they are of noisy labels.
 
     ``counts`` are those of the labels that the model has seen.

@@ -93,11 +93,10 @@ class VolMin(LinearClassifier):
     close to the identity. The T of minimum volume is therefore only the start: the data are split into five folds (two
     if they are large), each fold gets its logits from a logistic model that did not see it, and T, together with one
     temperature of those logits, is fitted to the noisy labels by EM; then the models are fitted again through the new
-    T. With pairflip 0.4 and ``scaling="each"`` this takes the error of T on 1,078 digits from 0.41 to 0.09, and on the
-    first 5,000 CIFAR-10 features from 0.55 to 0.08; on all 50,000 it fixes pairflip 0.45 (0.091 to 0.019). It costs a
-    little where minimum volume is already good: symmetric 0.2 on 50,000 rows goes from 0.029 to 0.039, clean labels on
-    5,000 from 0.014 to 0.060 (``benchmarks/transition.py``). It is left out with fewer than 20 distinct rows per
-    class. The folds follow from the values of the rows, not from their order.
+    T. With pairflip 0.4 this takes the error of T on 1,078 digits from 0.37 to 0.08, and on the first 5,000 CIFAR-10
+    features from 0.54 to 0.05; on all 50,000 it fixes pairflip 0.45 (0.091 to 0.012). It costs a little where minimum
+    volume is already good: clean labels on 5,000 rows go from 0.013 to 0.027 (``benchmarks/transition.py``). It is left
+    out with fewer than 20 distinct rows per class. The folds follow from the values of the rows, not from their order.
 
     *Scaling.* The scaling decides which models the penalty considers simple. With the variances v_j of the features as
     given, and W for these features, the penalty is::
