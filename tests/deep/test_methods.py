@@ -14,7 +14,6 @@ from unflip.core import project_to_simplex
 from unflip.deep import Method, find_method, make_method, make_network
 from unflip.deep.methods.jocor import joint_losses
 from unflip.noise import corrupt, pairflip, symmetric
-from unflip.transition.volminnet import TransitionMatrix
 
 C, D, B = 4, 6, 31
 PAIR = pairflip(C, 0.3)
@@ -239,54 +238,6 @@ class TestRules:
         v = w.tolist() if weighted else [1] * B
         expected = mean([a * b for a, b in zip(v, losses, strict=True)]) + 0.5 * math.log(abs(np.linalg.det(T)))
         assert method(x, y, 0, w if weighted else None).item() == pytest.approx(expected)
-
-
-class TestTransitionMatrix:
-    @pytest.mark.parametrize(("init", "weight"), [(-2.0, -2.0), ("paper", math.log(1 / 8)), (-4.5, -4.5)])
-    def test_start(self, init, weight):
-        T = make_method("volminnet", lambda: nn.Linear(D, 10), 10, init=init).transition
-        s = 1 / (1 + math.exp(-weight))
-        np.testing.assert_allclose(T.diagonal(), 1 / (1 + 9 * s), rtol=1e-6)
-        np.testing.assert_allclose(T[~np.eye(10, dtype=bool)], s / (1 + 9 * s), rtol=1e-6)
-        if init == -2.0:
-            assert T[0, 0] == pytest.approx(0.482, abs=1e-3)
-            assert T[0, 1] == pytest.approx(0.0575, abs=1e-4)
-
-    def test_formula(self):
-        module = TransitionMatrix(C)
-        torch.manual_seed(0)
-        w = module.weight.data.normal_(0, 3)
-        A = [[1.0 if i == j else 1 / (1 + math.exp(-w[i, j])) for j in range(C)] for i in range(C)]
-        expected = [[A[i][j] / sum(A[i]) for j in range(C)] for i in range(C)]
-        torch.testing.assert_close(module().exp(), torch.tensor(expected))
-
-    def test_diagonal_is_the_largest_of_its_row(self):
-        method = build("volminnet")
-        method.transition_matrix.weight.data.fill_(4.0)
-        T = method.transition
-        assert (T.argmax(axis=1) == np.arange(C)).all()
-        np.testing.assert_allclose(T.sum(axis=1), 1, rtol=1e-12)
-
-    def test_starts_at_a_given_transition(self):
-        T = symmetric(C, 0.4)
-        np.testing.assert_allclose(make_method("volminnet", linear, C, T).transition, T, atol=1e-6)
-        np.testing.assert_allclose(make_method("volminnet", linear, C, PAIR).transition, PAIR, atol=2e-3)
-
-    def test_has_its_own_parameter_group(self):
-        method = build("volminnet", transition_lr=0.02)
-        networks, transition = method.parameter_groups(0.5)
-        assert networks["lr"] == 0.5
-        assert transition["lr"] == 0.02
-        assert transition["weight_decay"] == 0
-        assert transition["params"] == [method.transition_matrix.weight]
-        given = {id(p) for group in (networks, transition) for p in group["params"]}
-        assert given == {id(p) for p in method.parameters()}
-
-    def test_paper_start_needs_three_classes(self):
-        with pytest.raises(ValueError, match="needs at least three classes"):
-            TransitionMatrix(2, "paper")
-        with pytest.raises(ValueError, match="init must be a number or 'paper'"):
-            TransitionMatrix(3, "zero")
 
 
 class TestPrediction:

@@ -54,11 +54,11 @@ def method_settings(method: nn.Module) -> Record:
         for name, value in vars(module).items():
             if not name.startswith("_") and name != "training" and _is_plain(value):
                 settings[f"{path}.{name}"] = plain(value, name)
-    for name, tensor in (*method.named_parameters(), *method.named_buffers()):
+    buffers = dict(method.named_buffers())
+    for name, tensor in (dict(method.named_parameters()) | buffers).items():
         settings[f"shape of method.{name}"] = list(tensor.shape)
-    for name, buffer in method.named_buffers():
-        if not name.startswith("networks."):
-            settings[f"checksum of method.{name}"] = checksum(buffer)
+        if name in buffers and not name.startswith("networks."):
+            settings[f"checksum of method.{name}"] = checksum(tensor)
     return settings
 
 
@@ -73,11 +73,11 @@ def plain(value: Any, name: str) -> Any:
         return {plain(key, name): plain(item, name) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item, name) for item in value]
+    if value is None:
+        return None
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return kind(value)
-    if value is None:
-        return None
     raise ValueError(
         f"{name} is or contains a {type(value).__name__}; the history and checkpoints can only hold numbers, strings, "
         "None, and arrays, lists and dicts of these"

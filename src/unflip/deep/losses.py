@@ -235,9 +235,8 @@ class ForwardLoss(NoisyLabelLoss):
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    reduction : {"mean", "sum", "none"}, default="mean"
+    transition, reduction
+        As in :class:`MCLDCELoss`.
 
     References
     ----------
@@ -273,9 +272,8 @@ class BackwardLoss(NoisyLabelLoss):
 
     Parameters
     ----------
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    reduction : {"mean", "sum", "none"}, default="mean"
+    transition, reduction
+        As in :class:`MCLDCELoss`.
 
     Notes
     -----
@@ -316,8 +314,7 @@ class UnhingedLoss(NoisyLabelLoss):
     """
 
     def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
-        c = logits.shape[1]
-        z_y = logits.gather(1, y.unsqueeze(1)).squeeze(1)
+        c, z_y = logits.shape[1], logits.gather(1, y.unsqueeze(1)).squeeze(1)
         # z_y - (sum z - z_y) / (c - 1) = (c z_y - sum z) / (c - 1)
         return 1 + (logits.sum(1) - c * z_y) / (c - 1)
 

@@ -137,7 +137,7 @@ class LeNet(nn.Sequential):
 
 
 class Dropout(nn.Dropout):
-    """Dropout for a CPU, where torch's own makes a step of the MLP 15 to 20 % slower (see docs/architecture.md).
+    """Dropout for a CPU, where torch's own makes a step of the MLP 10 to 25 % slower (``benchmarks/deep_step.py``).
 
     Each random 64-bit number serves eight entries if p is a multiple of 1/256, otherwise four, and p is rounded to a
     multiple of 2^-16 (and 1 / (1 - p) with it). On other devices it is torch's own.

@@ -52,7 +52,8 @@ class VolMinNet(NetworkEstimator):
     transition_lr : float, default=0.01
         Learning rate of w, which Adam trains without weight decay.
     init : float or "paper", default=-2.0
-        Every w at the start; "paper" is log(1 / (n_classes - 2)).
+        Every w at the start, the logit of off-diagonal / diagonal. -2 is the published code's; "paper" is
+        log(1 / (n_classes - 2)).
     network_options, device, progress, classes
         As in :class:`unflip.deep.NoisyLabelClassifier`.
     random_state : int, RandomState instance or None, default=None
@@ -214,13 +215,8 @@ class VolMinNetMethod(Method):
         As in :class:`unflip.deep.methods.Method`; the prior is not used.
     transition : array-like of shape (n_classes, n_classes), default=None
         Where T starts. If None, it starts as ``init`` says.
-    volume : float, default=1e-4
-        Weight of the volume term.
-    init : float or "paper", default=-2.0
-        Every weight of T at the start, the logit of off-diagonal / diagonal. -2 is the published code's; "paper" is
-        log(1 / (n_classes - 2)).
-    transition_lr : float, default=0.01
-        Learning rate of T, which has its own parameter group without weight decay.
+    volume, init, transition_lr
+        As in :class:`unflip.transition.VolMinNet`. T has its own parameter group without weight decay.
 
     Notes
     -----
