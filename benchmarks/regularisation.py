@@ -17,9 +17,9 @@ from _shared import Report
 
 from unflip._output import write_whole
 from unflip.bench.cells import Cell
-from unflip.bench.trial import noisy_data
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
+from unflip.bench.trial import noisy_data
 from unflip.deep import MCLDCELoss, Trainer, make_method, make_network
 from unflip.deep._network_estimator import seeded
 
