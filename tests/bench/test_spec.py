@@ -1,10 +1,15 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.bench.conftest import TINY
+from unflip import registry
+from unflip.bench import spec
+from unflip.bench.settings import NETWORKS, check_settings, method_kinds
 from unflip.bench.spec import read_experiment
 
+PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
@@ -109,8 +114,6 @@ def test_no_such_file(tmp_path):
 
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_experiments_of_the_repository(path):
-    from unflip.bench.settings import check_settings
-
     experiment = read_experiment(path)
     assert experiment.name == path.stem
     for protocol in experiment.protocols:
@@ -217,3 +220,37 @@ def test_a_value_of_a_wrong_kind_is_named_with_its_place(experiment_file, old, n
 def test_a_table_of_a_wrong_kind_is_named_with_its_place(experiment_file, text, message):
     with pytest.raises(ValueError, match=message):
         read_experiment(experiment_file(text=text))
+
+
+@pytest.mark.parametrize(
+    ("heading", "rules"),
+    [
+        ("The file", spec.FILE),
+        ("Data sets", spec.DATASET),
+        ("Networks", [*NETWORKS, *spec.NETWORK]),
+        ("Protocols", spec.PROTOCOL),
+        ("Estimators of T", spec.TRANSITION),
+        ("Methods", spec.METHOD),
+        ("Special cases", spec.CASE),
+        ("Figures", spec.FIGURE),
+    ],
+)
+def test_the_page_documents_every_key(heading, rules):
+    text = re.split(rf"^#+ {heading}.*$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1].split("\n#")[0]
+    assert [key for key in rules if f"`{key}`" not in text and f'`"{key}"`' not in text] == []
+
+
+def test_the_page_names_every_deep_method_and_estimator_of_t():
+    text = PAGE.read_text(encoding="utf-8")
+    for name in [*registry.names("deep"), *registry.names("transition"), "ridge", "logistic"]:
+        assert f'`"{name}"`' in text
+    assert {"ule", "MCLDCEClassifier"} < set(method_kinds())
+
+
+def test_the_example_of_the_page_is_complete(tmp_path):
+    example = PAGE.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    (tmp_path / "mine.toml").write_text(example, encoding="utf-8")
+    experiment = read_experiment(tmp_path / "mine.toml")
+    assert len(experiment.cells()) == 2 * 4 * 2
+    for cell in experiment.cells():
+        check_settings(cell)

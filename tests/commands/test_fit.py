@@ -191,7 +191,7 @@ class TestImages:
         table = read_for(model, folder / "cat")  # images without labels
         assert np.mean(predict_table(model, table)[0] == "cat") > 0.8
         wrong = Table(np.zeros((2, 1, 9, 8), np.float32), None, None, np.arange(2), None, ())
-        with pytest.raises(ValueError, match="1x8x8, these are 1x9x8"):
+        with pytest.raises(ValueError, match="1x8x8, but these are 1x9x8"):
             predict_table(model, wrong)
 
     def test_grey_images_for_a_model_of_colours(self, folder):

@@ -165,7 +165,7 @@ def _check_member(archive: zipfile.ZipFile, key: str) -> tuple[int, ...]:
         np.lib.format.read_magic(member)
         shape, _fortran, dtype = HEADERS[version](member)
     if dtype.hasobject:
-        raise ValueError(f"{key}: object arrays cannot be loaded without pickle; save numbers or strings")
+        raise ValueError(f"{key}: object arrays cannot be loaded, only pickle restores them; save numbers or strings")
     announced = head + prod(shape) * dtype.itemsize
     if info.file_size != announced:
         raise ValueError(f"{key} has {info.file_size} bytes, but its header announces {announced}")
