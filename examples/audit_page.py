@@ -1,4 +1,4 @@
-"""Find the wrong labels of images, and write the page to look at them, tick corrections and export them.
+"""Find the wrong labels of a set of images, and write a page to browse them, tick corrections and export those.
 
     python examples/audit_page.py           # works in a temporary folder
     python examples/audit_page.py audit     # keeps audit/index.html: open it in a browser
@@ -30,9 +30,9 @@ def main(out: Path, data: Path) -> None:
     wrong = noisy != clean
     print(f"{wrong.sum()} labels are wrong; expected {errors.total:.0f}, suspected {len(errors.suspects)}")
     for i in errors.suspects[:3]:
-        print(f"  sample {table.names[i]}: given {errors.given[i]}, rather {errors.suggested[i]}, truly {clean[i]}")
-    print(f"of the suspects {wrong[errors.suspects].mean():.1%} are wrong; ", end="")
-    print(f"taking every suggestion leaves {(errors.suggested != clean).mean():.1%} wrong labels")
+        print(f"  sample {table.names[i]}: given {errors.given[i]}, suggested {errors.suggested[i]}, true {clean[i]}")
+    print(f"{wrong[errors.suspects].mean():.1%} of the suspects are wrong; ", end="")
+    print(f"accepting every suggestion leaves {(errors.suggested != clean).mean():.1%} wrong labels")
     print("wrote", ", ".join(sorted(path.name for path in out.iterdir())))
 
 

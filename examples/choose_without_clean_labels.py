@@ -1,9 +1,9 @@
-"""Choose a penalty, and know the accuracy of the result, where every label may be wrong.
+"""Choose a model, and estimate its accuracy, when any label may be wrong.
 
     python examples/choose_without_clean_labels.py
 
-Cross-validated accuracy on noisy labels rewards whoever predicts the noise. `clean_scorer(T)` estimates the accuracy
-on clean labels instead, inside GridSearchCV; MCLDCEClassifierCV chooses by the corrected risk, from sums alone.
+Cross-validated accuracy on noisy labels rewards a model that predicts the noise. `clean_scorer(T)` estimates the
+accuracy on clean labels instead, inside GridSearchCV; MCLDCEClassifierCV chooses by the corrected risk, from sums.
 """
 
 import numpy as np
@@ -20,17 +20,17 @@ X_train, X_test, noisy_train, noisy_test, _, y_test = train_test_split(
 )
 T = VolMin(random_state=0).fit(X_train, noisy_train).transition_
 
-# Any classifier of scikit-learn can be chosen so: here the number of neighbours.
+# Any scikit-learn classifier can be tuned this way: here the number of neighbors.
 search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3, 10, 30, 100]}, scoring=clean_scorer(T), cv=5)
 search.fit(X_train, noisy_train)
-print("neighbours  estimated on clean labels, by 5 folds of noisy ones")
+print(" neighbors  clean accuracy, estimated from 5 folds of noisy labels")
 for setting, mean in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True):
     print(f"{setting['n_neighbors']:>10}  {mean:.3f}")
 
 model = MCLDCEClassifierCV(T, alphas=np.logspace(-4, 1, 6), random_state=0).fit(X_train, noisy_train)
 print("classifier                estimated               true")
 for name, fitted in {
-    f"{search.best_params_['n_neighbors']} neighbours": search,
+    f"{search.best_params_['n_neighbors']} neighbors": search,
     f"alpha {model.alpha_:g}": model,
 }.items():
     predicted = fitted.predict(X_test)

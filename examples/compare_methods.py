@@ -1,8 +1,8 @@
-"""The linear methods side by side on one-sided noise, with one estimate of T for all that take one.
+"""The linear methods side by side on pair noise, with one estimate of T for all methods that use it.
 
     python examples/compare_methods.py
 
-`docs/methods.md` lists them with their papers; `benchmarks/linear_table.py` is the full comparison.
+`docs/methods.md` lists the methods with their papers; `benchmarks/linear_table.py` is the full comparison.
 """
 
 import time

@@ -1,7 +1,7 @@
-"""A CSV with labels that are not to be trusted: to T, a saved model, predictions and a model card.
+"""From a CSV file with unreliable labels to T, a saved model, predictions and a model card.
 
     python examples/csv_to_model.py          # works in a temporary folder
-    python examples/csv_to_model.py fruit    # keeps fruit/fruit.csv and what is made of it
+    python examples/csv_to_model.py fruit    # keeps fruit/fruit.csv and the results
 
 Needs pandas and safetensors: pip install 'unflip[data]'
 """
@@ -26,7 +26,7 @@ def write_fruit(folder: Path, n: int = 3000) -> tuple[Path, np.ndarray]:
     random = np.random.default_rng(0)
     code = random.choice(4, size=n, p=[0.35, 0.3, 0.2, 0.15])
     clean = np.array(CLASSES)[code]
-    colours = ("green", "yellow", "red", "purple")
+    colors = ("green", "yellow", "red", "purple")
     chances = [[0.3, 0.2, 0.5, 0.0], [0.5, 0.45, 0.05, 0.0], [0.0, 0.1, 0.2, 0.7], [0.1, 0.9, 0.0, 0.0]]
     frame = pd.DataFrame(
         {
@@ -34,12 +34,12 @@ def write_fruit(folder: Path, n: int = 3000) -> tuple[Path, np.ndarray]:
             "weight": np.array([180, 200, 60, 280])[code] * random.lognormal(0, 0.2, n),
             "length": np.array([7.0, 9.5, 5.0, 9.0])[code] + random.normal(0, 0.9, n),
             "sugar": np.array([11.5, 10.0, 13.0, 8.0])[code] + random.normal(0, 1.2, n),
-            "colour": [random.choice(colours, p=chances[k]) for k in code],
+            "colour": [random.choice(colors, p=chances[k]) for k in code],
             "orchard": random.choice(["north", "south", "mill"], size=n),
-            "fruit": corrupt(clean, T, random_state=1),  # another seed than that of the classes
+            "fruit": corrupt(clean, T, random_state=1),  # not the seed of the classes
         }
     ).round({"weight": 0, "length": 1, "sugar": 1})
-    frame.loc[random.random(n) < 0.05, "sugar"] = np.nan  # some were not measured
+    frame.loc[random.random(n) < 0.05, "sugar"] = np.nan  # some values were not measured
     frame.to_csv(folder / "fruit.csv", index=False)
     return folder / "fruit.csv", clean
 
@@ -49,15 +49,15 @@ def main(folder: Path) -> None:
     table = read_table(path, label="fruit")
     fitted = fit_table(table, random_state=0)
     noise, score, plain = fitted.noise, fitted.accuracy, fitted.baseline
-    print(f"{(table.y != clean).mean():.1%} of the labels are wrong, estimated {noise.noise_rate:.1%}")
+    print(f"{(table.y != clean).mean():.1%} of the labels are wrong; the estimate is {noise.noise_rate:.1%}")
     for i, name in enumerate(noise.names):
         row = "  ".join(f"{given} {p:.2f}" for given, p in zip(noise.names, noise.transition[i], strict=True))
-        print(f"  {name:<7} is called  {row}")
+        print(f"  {name:<7} is labeled  {row}")
     print(f"not used: {', '.join(f'{name} ({reason})' for name, reason in fitted.unused.items())}")
 
     model_folder = fitted.model.save(folder / "model")
-    model = load(model_folder)  # in another program, on another day
-    table = read_for(model, path)  # the same columns, known by name
+    model = load(model_folder)  # possibly in another program, on another day
+    table = read_for(model, path)  # the columns are found by name
     predicted, proba = predict_table(model, table)
     write_predictions(folder / "predictions.csv", table, predicted, proba, model.classes_)
     (folder / "model-card.md").write_text(card(model_folder), encoding="utf-8")

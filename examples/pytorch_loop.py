@@ -1,4 +1,4 @@
-"""Your own PyTorch loop, with the loss replaced.
+"""Your own PyTorch training loop, with the loss replaced.
 
     python examples/pytorch_loop.py
 
@@ -18,7 +18,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, stratif
 noisy = corrupt(y_train, pairflip(10, 0.4), random_state=0)
 T = VolMin(random_state=0).fit(X_train, noisy).transition_
 
-torch.set_num_threads(1)  # the digits are too small to share
+torch.set_num_threads(1)  # the digits are too small for more
 x, t, x_test = torch.from_numpy(X_train), torch.from_numpy(noisy), torch.from_numpy(X_test)
 
 

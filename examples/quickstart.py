@@ -1,9 +1,9 @@
-"""Train on labels of which 40 % are wrong, with scikit-learn's interface.
+"""Train on data of which 40 % of the labels are wrong, with scikit-learn's interface.
 
     python examples/quickstart.py
 
-The digits of scikit-learn stand in for your data. Their clean test labels are read once, for the column "true": on
-your own data you have the column "estimated" alone.
+scikit-learn's digits stand in for your data. Their clean test labels are used only for the column "true"; for your own
+data you have only the column "estimated".
 """
 
 from sklearn.datasets import load_digits

@@ -14,7 +14,7 @@ NUMBER = r"(\d+\.\d+)"
 
 
 def run(name, *arguments, cwd, needs=()):
-    """Return what an example prints, or skip where a library that it needs is missing."""
+    """Return what an example prints; skip if a library that it needs is missing."""
     for library in needs:
         if importlib.util.find_spec(library) is None:
             pytest.skip(f"examples/{name} needs {library}")
@@ -60,7 +60,7 @@ def test_pytorch_loop(tmp_path):
 
 def test_csv_to_model(tmp_path):
     shown = run("csv_to_model.py", "kept", cwd=tmp_path, needs=["pandas", "safetensors"])
-    true_rate, estimated_rate = numbers(f"{NUMBER}% of the labels are wrong, estimated {NUMBER}%", shown)
+    true_rate, estimated_rate = numbers(f"{NUMBER}% of the labels are wrong; the estimate is {NUMBER}%", shown)
     assert abs(true_rate - estimated_rate) < 2
     estimate, low, high, true, plain = numbers(
         rf"accuracy on clean labels: estimated {NUMBER} \[{NUMBER}, {NUMBER}\], "
@@ -77,7 +77,7 @@ def test_csv_to_model(tmp_path):
 
 def test_audit_page(tmp_path):
     shown = run("audit_page.py", "page", cwd=tmp_path, needs=["jinja2", "PIL"])
-    precision, left = numbers(rf"of the suspects {NUMBER}% are wrong; .* leaves {NUMBER}% wrong labels", shown)
+    precision, left = numbers(rf"{NUMBER}% of the suspects are wrong; .* leaves {NUMBER}% wrong labels", shown)
     assert precision > 90
     assert left < 5  # of more than 20 %
     assert "<title>" in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
@@ -85,10 +85,10 @@ def test_audit_page(tmp_path):
 
 def test_choose_without_clean_labels(tmp_path):
     shown = run("choose_without_clean_labels.py", cwd=tmp_path)
-    _, estimate, low, high, true = numbers(rf"(\d+) neighbours +{NUMBER} \[{NUMBER}, {NUMBER}\] +{NUMBER}", shown)
+    _, estimate, low, high, true = numbers(rf"(\d+) neighbors +{NUMBER} \[{NUMBER}, {NUMBER}\] +{NUMBER}", shown)
     assert low <= true <= high
     assert low < estimate
-    assert true > numbers(rf" +1  {NUMBER}", shown)[0] + 0.3  # one neighbour believes every label
+    assert true > numbers(rf" +1  {NUMBER}", shown)[0] + 0.3  # one neighbor believes every label
 
 
 def test_compare_methods(tmp_path):

@@ -67,9 +67,8 @@ class Noise:
 
     def as_json(self) -> dict[str, Any]:
         """Return the values for a program, in the form that :func:`read_transition` reads."""
-        arrays = ("transition", "noise_rates", "noisy_prior", "class_prior")
-        found = {name: getattr(self, name).tolist() for name in arrays}
-        return {"classes": self.names, "transition": found.pop("transition"), "noise_rate": self.noise_rate, **found}
+        names = ("transition", "noise_rate", "noise_rates", "noisy_prior", "class_prior")
+        return {"classes": self.names} | {name: np.asarray(getattr(self, name)).tolist() for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +159,10 @@ def fit_table(
         # Only the whole table tells a column that numbers the rows from any other.
         unused = unused_columns(X)
         X = X.drop(columns=list(unused)) if unused else X
-        train, held_out = _split(y, holdout, random_state)
-        X_test, y_test, test_weights = _rows(X, y, weights, held_out)
-        X, y, weights = _rows(X, y, weights, train)
+        parts = _split(y, holdout, random_state)
+        X, X_test = (_safe_indexing(X, rows) for rows in parts)
+        y, y_test = (y[rows] for rows in parts)
+        weights, test_weights = (None if weights is None else weights[rows] for rows in parts)
     else:
         X_test, y_test, test_weights = samples(test.X, network), labels(test), test.sample_weight
         check_same_kind(y, y_test)
@@ -266,10 +266,7 @@ def make_classifier(
 
 
 def make_baseline(network: str, n_classes: int, **options: Any) -> tuple[str, Any]:
-    """Return the name and the unfitted classifier that takes the noisy labels as they are.
-
-    ``options`` are those of :func:`make_classifier`.
-    """
+    """Return the name and the classifier that takes the noisy labels as they are; see :func:`make_classifier`."""
     if network == "linear":
         return "ridge without correction", make_classifier("mcldce", network, np.eye(n_classes), **options)
     return "cross-entropy without correction", make_classifier(UNCORRECTED, network, None, **options)
@@ -366,7 +363,3 @@ def _split(y: NDArray[Any], share: float, random_state: Any) -> tuple[IntArray, 
             f"{len(y)} rows are too few to hold {share:.0%} of them out; give other rows as a test file, or more data"
         )
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
-
-
-def _rows(X: Any, y: NDArray[Any], weights: FloatArray | None, rows: IntArray) -> tuple[Any, Any, Any]:
-    return _safe_indexing(X, rows), y[rows], None if weights is None else weights[rows]

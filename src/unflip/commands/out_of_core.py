@@ -12,17 +12,38 @@ from numpy.typing import NDArray
 
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
+<<<<<<< HEAD
 from unflip.commands.fit import FittedTable, Noise, check_same_kind, interval, labels, make_baseline
+=======
+from unflip.commands.drawn_rows import MOST_HELD_OUT, draw_consistently, find_classes, split_rows, unused_columns
+from unflip.commands.fit import (
+    FittedTable,
+    Noise,
+    check_same_kind,
+    default_transition_estimator,
+    interval,
+    labels,
+    make_baseline,
+)
+>>>>>>> commands
 from unflip.commands.predict import BLOCK
 from unflip.commands.row_passes import MOST_HELD_OUT, FoldSums, SumFolds, draw_rows, split_rows, unused_columns
 from unflip.commands.transition import read_transition
 from unflip.core import ClassSums, clean_prior
 from unflip.linear import MCLDCEClassifierCV
 from unflip.metrics import CleanAccuracy, clean_accuracy
+<<<<<<< HEAD
 from unflip.tables import Preprocessor, Table, TableClassifier, reduce_blocks
 from unflip.tables.read import LARGEST_CLASSES, as_labels, check_label_classes
 from unflip.tables.sources import ROWS, open_tables, settled
 from unflip.transition import VolMin
+=======
+from unflip.sources import reduce_blocks
+from unflip.sources.frames import open_frames
+from unflip.sources.open import ROWS
+from unflip.tables import Preprocessor, Table
+from unflip.tables.classifier import TableClassifier
+>>>>>>> commands
 
 SAMPLED = "rows that preprocessing and T were learned from"
 
@@ -121,7 +142,7 @@ def fit_out_of_core(
         estimator = None
         if T is None:
             tell(f"estimating T from {len(y):,} rows")
-            T, estimator = _estimated(preprocessor.transform(sample), y, w, classes, random_state)
+            T, estimator = _estimated(preprocessor.transform(sample, standardize=False), y, w, classes)
         tell(f"summing up {n - len(split.held):,} rows")
         used = [*preprocessor.numbers_, *preprocessor.categories_]
         function = SumFolds(preprocessor, classes, random_state, MCLDCEClassifierCV().cv, split.limit, split.kept)
@@ -164,7 +185,7 @@ def fit_out_of_core(
 
 
 def _estimated(
-    X: FloatArray, y: NDArray[Any], weights: FloatArray | None, classes: NDArray[Any], seed: int
+    X: FloatArray, y: NDArray[Any], weights: FloatArray | None, classes: NDArray[Any]
 ) -> tuple[FloatArray, Any]:
     seen, codes = np.unique(y, return_inverse=True)
     lost = np.setdiff1d(classes, seen)
@@ -174,7 +195,7 @@ def _estimated(
             "T treats such labels as correct. Draw a larger sample, or give T",
             stacklevel=3,
         )
-    part, estimator = resolve_transition(None, VolMin(random_state=seed), X, codes, seen, weights)
+    part, estimator = resolve_transition(None, default_transition_estimator("linear"), X, codes, seen, weights)
     T = np.eye(len(classes))
     places = np.searchsorted(classes, seen)
     T[np.ix_(places, places)] = part

@@ -114,7 +114,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         params = classifier.get_params(deep=False)
         estimator, entry = None, registry.find_class(name)
         needs_transition = entry and (entry.family, entry.takes_transition, entry.robust) == ("linear", True, False)
-        if needs_transition and params["transition"] is None:
+        if needs_transition and params["transition"] is None:  # a network estimates T from its own samples
             given = {key: params.get(key) for key in ("classes", "random_state")}
             estimator = registry.make("VolMin", scaling="auto", **given).fit(features, y, sample_weight)
             classifier.set_params(transition=estimator.transition_)
@@ -129,8 +129,8 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         """Return the features of :meth:`fit_preprocessor` as the classifier takes them."""
         if self.preprocessor_ is None or not self.preprocessor_.standardize:
             return features
-        k, (mean, scale) = len(self.preprocessor_.numbers_), (self.preprocessor_.mean_, self.preprocessor_.scale_)
-        return np.hstack([(features[:, :k] - mean) / scale, features[:, k:]])
+        numbers, others = np.split(features, [len(self.preprocessor_.numbers_)], axis=1)
+        return np.hstack([(numbers - self.preprocessor_.mean_) / self.preprocessor_.scale_, others])
 
     def samples(self, X: Any) -> Any:
         """Return X as the classifier takes it."""
@@ -153,12 +153,13 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     @property
     def transition_(self) -> FloatArray | None:
-        return self.noise_["transition"] if self._has_noise() else self.classifier_.transition_
+        T = getattr(self.classifier_, "transition_", None)
+        return self.classifier_.transition_ if T is not None or not self.noise_ else self.noise_["transition"]
 
     @property
-    def class_prior_(self) -> FloatArray:
-        # Without T the prior of a network is that of the noisy labels.
-        return self.noise_["class_prior"] if self._has_noise() else self.classifier_.class_prior_
+    def class_prior_(self) -> FloatArray:  # without T the prior of a network is that of the noisy labels
+        T = getattr(self.classifier_, "transition_", None)
+        return self.classifier_.class_prior_ if T is not None or not self.noise_ else self.noise_["class_prior"]
 
     @property
     def unused_(self) -> dict[str, str]:
@@ -166,11 +167,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     @property
     def n_features_in_(self) -> int:
-        of = self.classifier_ if self.preprocessor_ is None else self.preprocessor_
-        return int(of.n_features_in_)
-
-    def _has_noise(self) -> bool:
-        return bool(self.noise_) and getattr(self.classifier_, "transition_", None) is None
+        return int((self.preprocessor_ or self.classifier_).n_features_in_)
 
     def _unfitted(self) -> Any:
         if self.classifier is None:
@@ -181,11 +178,9 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def _fitted_state(self) -> dict[str, Any]:
         state = super()._fitted_state()
-        if state and type(self.classifier_).__name__ not in saved_classes():
-            raise ValueError(
-                f"{type(self.classifier_).__name__} cannot be saved without code; the classifiers that can are "
-                f"{_choices()}"
-            )
+        name = type(state.get("classifier_")).__name__
+        if state and name not in saved_classes():
+            raise ValueError(f"{name} cannot be saved without code; the classifiers that can are {_choices()}")
         return state
 
     def _set_fitted_state(self, state: dict[str, Any]) -> None:
