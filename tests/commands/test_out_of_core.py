@@ -494,11 +494,7 @@ class TestCommand:
         arguments = ["fit", folder / "parts", "--label", "kind", "--weights", "count", "--out", tmp_path / "model"]
         done = invoke(*arguments, "--out-of-core", "--page", tmp_path / "page")
         assert done.exit_code == 0, done.output
-<<<<<<< HEAD
-        assert "from a uniform sample of 480 rows: medians, deviations, categories and T." in done.stdout
-=======
         assert "Learned from a uniform sample of 480 rows: medians, deviations, categories and T." in done.stdout
->>>>>>> commands
         assert "Column not used: number: it numbers the rows" in done.stdout
         assert (tmp_path / "page/index.html").exists()
         assert "| rows that preprocessing and T were learned from | 480 |" in card(tmp_path / "model")

@@ -12,10 +12,6 @@ from numpy.typing import NDArray
 
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
-<<<<<<< HEAD
-from unflip.commands.fit import FittedTable, Noise, check_same_kind, interval, labels, make_baseline
-=======
-from unflip.commands.drawn_rows import MOST_HELD_OUT, draw_consistently, find_classes, split_rows, unused_columns
 from unflip.commands.fit import (
     FittedTable,
     Noise,
@@ -25,25 +21,15 @@ from unflip.commands.fit import (
     labels,
     make_baseline,
 )
->>>>>>> commands
 from unflip.commands.predict import BLOCK
 from unflip.commands.row_passes import MOST_HELD_OUT, FoldSums, SumFolds, draw_rows, split_rows, unused_columns
 from unflip.commands.transition import read_transition
 from unflip.core import ClassSums, clean_prior
 from unflip.linear import MCLDCEClassifierCV
 from unflip.metrics import CleanAccuracy, clean_accuracy
-<<<<<<< HEAD
 from unflip.tables import Preprocessor, Table, TableClassifier, reduce_blocks
 from unflip.tables.read import LARGEST_CLASSES, as_labels, check_label_classes
 from unflip.tables.sources import ROWS, open_tables, settled
-from unflip.transition import VolMin
-=======
-from unflip.sources import reduce_blocks
-from unflip.sources.frames import open_frames
-from unflip.sources.open import ROWS
-from unflip.tables import Preprocessor, Table
-from unflip.tables.classifier import TableClassifier
->>>>>>> commands
 
 SAMPLED = "rows that preprocessing and T were learned from"
 
