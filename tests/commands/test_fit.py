@@ -242,7 +242,6 @@ class TestOneTransition:
         judge = TableClassifier(VolMin(scaling="auto")).fit(scaled.X, scaled.y, scaled.sample_weight)
         np.testing.assert_array_equal(judge.transition_, T)
 
-    @pytest.mark.xfail(reason="find_label_errors averages the T of its folds")
     def test_audit(self, scaled):
         plain = replace(scaled, sample_weight=None)
         np.testing.assert_array_equal(audit_table(plain).transition, find_noise(plain).transition)

@@ -38,7 +38,7 @@ def audit(
     """
     with terminal.one_sentence():
         from unflip.commands import Noise, audit_table, compare_classifiers, write_audit
-        from unflip.commands.audit import FILES, noise_rates
+        from unflip.commands.audit import FILES
         from unflip.commands.fit import check_network
         from unflip.commands.folders import check_folder
 
@@ -51,7 +51,7 @@ def audit(
             errors = audit_table(
                 table,
                 network=network.value,
-                transition=terminal.read_matrix(transition, table),
+                transition=terminal.read_matrix(transition, table, network.value, seed),
                 folds=folds,
                 epochs=epochs,
                 random_state=seed,
@@ -66,7 +66,7 @@ def audit(
         terminal.print_json({"out": str(out), **summary})
         return
     console = Console()
-    terminal.print_noise(console, Noise.of(errors.given, errors.transition), noise_rates(errors), errors.rate)
+    terminal.print_noise(console, Noise.of(errors.given, errors.transition), errors.noise_rates, errors.rate)
     terminal.print_accuracies(console, len(errors.given), compared)
     _print_suspects(console, errors, table)
     terminal.print_unused_of(table, network.value)

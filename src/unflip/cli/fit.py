@@ -69,7 +69,7 @@ def fit(
     """
     start = time.monotonic()
     if out_of_core := out_of_core or dask is not None:
-        _check_out_of_core(method, network, epochs, image_size)
+        _check_out_of_core(method, network, transition, epochs, image_size)
     with terminal.one_sentence():
         from unflip.commands import fit_out_of_core, fit_table, write_fit_page
 
@@ -84,7 +84,7 @@ def fit(
             else:
                 tell(f"reading {data}")
                 table = terminal.read(data, label, weights, drop, image_size)
-                T, label = terminal.read_matrix(transition, table), table.label
+                T, label = terminal.read_matrix(transition, table, network.value, seed), table.label
                 further |= {"epochs": epochs, "progress": False if as_json else "auto"}
                 fitted = fit_table(table, method=method, network=network.value, transition=T, **further)
             fitted.model.metadata_ = {"data": data.name, "label": label, **fitted.model.metadata_}
@@ -101,13 +101,17 @@ def fit(
             typer.echo(f"Page: {terminal.shown(page)}")
 
 
-def _check_out_of_core(method: str, network: options.Network, epochs: int | None, image_size: str | None) -> None:
+def _check_out_of_core(
+    method: str, network: options.Network, transition: str, epochs: int | None, image_size: str | None
+) -> None:
     if method != "mcldce" or network is not options.Network.linear:
         raise typer.BadParameter(
             "only method mcldce with network linear is a sum over the rows, which can be computed in blocks; got "
             f"{method} with {network.value}",
             param_hint="--out-of-core",
         )
+    if transition in registry.names("transition"):
+        raise typer.BadParameter("with --out-of-core it must be auto or a file", param_hint="--transition")
     for name, value in (("--epochs", epochs), ("--image-size", image_size)):
         if value is not None:
             raise typer.BadParameter("it has no meaning with --out-of-core; leave it out", param_hint=name)

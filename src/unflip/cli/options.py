@@ -6,6 +6,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from unflip import registry
+
 
 class Network(StrEnum):
     linear = "linear"
@@ -13,8 +15,9 @@ class Network(StrEnum):
     cnn6 = "cnn6"
 
 
+ESTIMATORS = ", ".join(registry.names("transition"))
 DATA = "CSV, TSV, Parquet or NPZ file, or a folder of images, one folder per class."
-T = "T = P(given label | clean label) as JSON, CSV or NPY; auto estimates it."
+T = f"T = P(given label | clean label) as JSON, CSV or NPY, or its estimator: {ESTIMATORS}."
 EPOCHS = "Epochs of a network. Estimating T has its own number."
 Data = Annotated[Path, Argument(metavar="DATA", help=DATA)]
 Model = Annotated[Path, Argument(metavar="MODEL", help="Folder of a saved model.")]
@@ -23,7 +26,7 @@ Weights = Annotated[str | None, Option(metavar="COLUMN", help="Column of the sam
 Drop = Annotated[list[str] | None, Option(metavar="COLUMN", help="Leave this column out. May be repeated.")]
 ImageSize = Annotated[str | None, Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, e.g. to 32x32.")]
 NetworkOption = Annotated[Network, Option(help="The model to train. Networks need PyTorch; cnn6 is for images.")]
-Transition = Annotated[str, Option(metavar="auto|FILE", help=T)]
+Transition = Annotated[str, Option(metavar="auto|FILE|NAME", help=T)]
 Epochs = Annotated[int | None, Option(min=1, help=EPOCHS, show_default="by the size of the data")]
 Seed = Annotated[int, Option(min=0, max=2**32 - 2, help="The same seed gives the same result.")]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]

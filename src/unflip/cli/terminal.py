@@ -15,6 +15,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from unflip import registry
+
 if TYPE_CHECKING:
     from unflip._validation import FloatArray
     from unflip.commands import Noise
@@ -50,15 +52,17 @@ def required(label: str | None, data: Path) -> str:
     return label
 
 
-def read_matrix(transition: str, table: Any) -> Any:
-    """Return T from a file, in the order of the classes, or None for "auto"."""
+def read_matrix(transition: str, table: Any, network: str, seed: int) -> Any:
+    """Return T from a file, in the order of the classes, an estimator of T by its name, or None for "auto"."""
     if transition == "auto":
         return None
     import numpy as np
 
     from unflip.commands import read_transition
-    from unflip.commands.fit import labels
+    from unflip.commands.fit import labels, make_transition_estimator
 
+    if transition in registry.names("transition"):
+        return make_transition_estimator(transition, network, random_state=seed)
     return read_transition(transition, np.unique(labels(table)))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from unflip.cli.options import Data, Drop, ImageSize, Json, Label, Network, NetworkOption, Seed, Weights
+from unflip.cli.options import ESTIMATORS, Data, Drop, ImageSize, Json, Label, Network, NetworkOption, Seed, Weights
 from unflip.cli.terminal import one_sentence, print_json, print_noise, print_unused_of, read, shown, steps
 
 
@@ -17,6 +17,9 @@ def transition(
         Path | None, typer.Option(metavar="FOLDER", help="Write T here as JSON, CSV, SVG and PNG.", show_default=False)
     ] = None,
     network: NetworkOption = Network.linear,
+    method: Annotated[
+        str | None, typer.Option(help=f"Estimator of T: {ESTIMATORS}.", show_default="by network")
+    ] = None,
     weights: Weights = None,
     drop: Drop = None,
     image_size: ImageSize = None,
@@ -42,7 +45,8 @@ def transition(
             tell(f"reading {data}")
             table = read(data, label, weights, drop, image_size)
             tell(f"estimating T from {len(table.X):,} rows")
-            noise = find_noise(table, network=network.value, random_state=seed, progress=False if as_json else "auto")
+            further = {"random_state": seed, "progress": False if as_json else "auto"}
+            noise = find_noise(table, network=network.value, method=method, **further)
             if out is not None:
                 write_transition(noise, out)
     if as_json:

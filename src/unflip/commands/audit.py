@@ -11,15 +11,14 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from unflip import __version__
 from unflip._output import write_columns
-from unflip._validation import FloatArray
 from unflip.audit import LabelErrors, find_label_errors
 from unflip.commands.fit import (
-    default_transition_estimator,
     features,
     interval,
     labels,
     make_baseline,
     make_classifier,
+    make_transition_estimator,
     samples,
 )
 from unflip.commands.folders import written_folder
@@ -34,7 +33,7 @@ def audit_table(
     table: Table,
     *,
     network: str = "linear",
-    transition: FloatArray | None = None,
+    transition: Any = None,
     folds: int = 5,
     epochs: int | None = None,
     random_state: Any = None,
@@ -49,8 +48,8 @@ def audit_table(
         A table from :func:`unflip.tables.read_table` with labels.
     network : {"linear", "mlp", "cnn6"}, default="linear"
         What judges the labels: :class:`~unflip.transition.VolMin`, or a network trained by MC-LDCE.
-    transition : array-like of shape (n_classes, n_classes), default=None
-        T[i, j] = P(noisy = j | clean = i). If None, T is estimated.
+    transition : array-like of shape (n_classes, n_classes) or estimator, default=None
+        T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, T is estimated by the default estimator.
     folds : int, default=5
     epochs : int, default=None
         Epochs of a network. If None, they depend on the size of the data.
@@ -62,7 +61,7 @@ def audit_table(
     """
     y = labels(table)
     if network == "linear" and epochs is None:
-        classifier = default_transition_estimator(network)  # VolMin is a classifier as well
+        classifier = make_transition_estimator(None, network)  # VolMin is a classifier as well
     else:
         classifier = make_classifier("mcldce", network, None, epochs=epochs, progress=progress)
     options = {"cv": folds, "random_state": random_state, "on_fold": on_fold}
@@ -156,23 +155,10 @@ def summarize(errors: LabelErrors) -> dict[str, Any]:
         "expected_errors": errors.total,
         "error_rate": errors.rate,
         "classes": [str(name) for name in errors.classes.tolist()],
-        "noise_rates": noise_rates(errors).tolist(),
+        "noise_rates": errors.noise_rates.tolist(),
         "expected_errors_by_given_class": errors.n_errors.tolist(),
         "transition": errors.transition.tolist(),
     }
-
-
-def noise_rates(errors: LabelErrors) -> FloatArray:
-    """Return the share of each clean class that was given another label, counted by the posterior.
-
-    T may have been replaced by a symmetric one, which says the same of every class; the posterior has not.
-    """
-    if hasattr(errors, "noise_rates"):
-        return errors.noise_rates
-    codes = np.searchsorted(errors.classes, errors.given)
-    clean = errors.posterior.sum(axis=0)
-    kept = np.bincount(codes, errors.posterior[np.arange(len(codes)), codes], minlength=len(clean))
-    return np.clip(1 - np.divide(kept, clean, out=np.ones_like(clean), where=clean > 0), 0, 1)
 
 
 def noisiest_class(errors: LabelErrors) -> int | None:
@@ -180,7 +166,7 @@ def noisiest_class(errors: LabelErrors) -> int | None:
 
     A class stands out if its rate is above that of all labels by more than three standard errors.
     """
-    rates, rate = noise_rates(errors), min(errors.rate, 1.0)
+    rates, rate = errors.noise_rates, min(errors.rate, 1.0)
     with np.errstate(divide="ignore"):
         deviation = np.sqrt(rate * (1 - rate) / errors.posterior.sum(axis=0))
     worst = int(rates.argmax())
@@ -214,7 +200,7 @@ def audit_page(
     from unflip.page import Page, Suspect
     from unflip.page.thumbnails import thumbnail
 
-    suspects, rates, worst = errors.suspects, noise_rates(errors), noisiest_class(errors)
+    suspects, rates, worst = errors.suspects, errors.noise_rates, noisiest_class(errors)
     low, high = (0.0, 1.0) if images is None else (min(float(images.min()), 0.0), max(float(images.max()), 1.0))
     found = [("labels with a better suggestion", f"{len(suspects):,}")]
     if worst is not None:

@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from unflip._validation import FloatArray
 from unflip.audit import LabelErrors, find_label_errors
 from unflip.commands.audit import audit_page
-from unflip.commands.fit import default_transition_estimator
+from unflip.commands.fit import make_transition_estimator
 from unflip.commands.folders import written_folder
 from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
 from unflip.metrics import CleanAccuracy, clean_accuracy, transition_error
@@ -79,7 +79,7 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
     noisy = corrupt(y_train, T, random_state=seed)
     noisy_test = corrupt(y_test, T, random_state=seed + 1)
 
-    estimated = default_transition_estimator("linear").fit(X_train, noisy).transition_
+    estimated = make_transition_estimator(None, "linear").fit(X_train, noisy).transition_
     exact = MCLDCEClassifier(estimated).fit(X_train, noisy)
     models: dict[str, Any] = {
         "ridge on clean labels": RidgeClassifier().fit(X_train, y_train),

@@ -135,9 +135,9 @@ def fit_table(
         The name of a linear method, or of a method for networks, in :mod:`unflip.registry`.
     network : {"linear", "mlp", "cnn6"}, default="linear"
         Images reach a linear model and "mlp" as rows of pixels.
-    transition : array-like of shape (n_classes, n_classes), default=None
-        T[i, j] = P(noisy = j | clean = i). If None, T is estimated. For a method that does not use T, it serves the
-        estimated accuracy only.
+    transition : array-like of shape (n_classes, n_classes) or estimator, default=None
+        T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, T is estimated by the default estimator. For
+        a method that does not use T, it serves the estimated accuracy only.
     test : Table, default=None
         Noisy labels to estimate the accuracy from. If None, part of the table is held out.
     holdout : float, default=0.2
@@ -151,9 +151,10 @@ def fit_table(
         Called with a text when a step begins.
     """
     y, weights = labels(table), table.sample_weight
-    given = None if transition is None else check_transition(transition, len(np.unique(y)))
+    estimates = transition is None or hasattr(transition, "fit")
+    given = None if estimates else check_transition(transition, len(np.unique(y)))
     options: dict[str, Any] = {"epochs": epochs, "random_state": random_state, "progress": progress}
-    model = TableClassifier(make_classifier(method, network, given, **options))
+    model = TableClassifier(make_classifier(method, network, transition if estimates else given, **options))
     X, unused = samples(table.X, network), {}
     if test is None:
         # Only the whole table tells a column that numbers the rows from any other.
@@ -177,7 +178,8 @@ def fit_table(
     if T is None:
         tell("estimating T, which the method itself does not need")
         seen = raw if network == "linear" else X_train
-        T = estimated_transition(seen, y, weights, network, random_state, progress)
+        estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
+        T = estimated_transition(seen, y, weights, estimator)
 
     def score(classifier: Any) -> CleanAccuracy:
         predicted = classifier.predict(X_test)
@@ -242,13 +244,13 @@ def write_fit_page(
 def make_classifier(
     method: str,
     network: str,
-    transition: FloatArray | None,
+    transition: Any,
     *,
     epochs: int | None = None,
     random_state: Any = None,
     progress: bool | str = False,
 ) -> Any:
-    """Return the unfitted classifier of a method, with T if the method takes one."""
+    """Return the unfitted classifier of a method, with T or its estimator if the method takes one."""
     check_network(network, epochs)
     family: registry.Family = "linear" if network == "linear" else "deep"
     if method not in registry.names(family):
@@ -272,19 +274,22 @@ def make_baseline(network: str, n_classes: int, **options: Any) -> tuple[str, An
     return "cross-entropy without correction", make_classifier(UNCORRECTED, network, None, **options)
 
 
-def default_transition_estimator(network: str, *, random_state: Any = None, progress: bool | str = False) -> Any:
-    """Return the estimator of T for a network. For a linear model it is VolMin, which is a classifier as well."""
+def make_transition_estimator(
+    name: str | None, network: str, *, random_state: Any = None, progress: bool | str = False
+) -> Any:
+    """Return an estimator of T by its name in the registry.
+
+    If None, it is the default: VolMin, which is a classifier as well, or CrossFitEM for a network.
+    """
     check_network(network)
-    if network == "linear":
-        return registry.make("VolMin", scaling="auto", random_state=random_state)
-    return registry.make("CrossFitEM", network=network, random_state=random_state, progress=progress)
+    cls = registry.find(name or ("volmin" if network == "linear" else "crossfit-em"), "transition").load()
+    given = {"random_state": random_state, "progress": progress}
+    given |= {} if network == "linear" else {"network": network}
+    return cls(**{key: value for key, value in given.items() if key in cls().get_params(deep=False)})
 
 
-def estimated_transition(
-    features: Any, y: NDArray[Any], weights: FloatArray | None, network: str, random_state: Any, progress: bool | str
-) -> FloatArray:
+def estimated_transition(features: Any, y: NDArray[Any], weights: FloatArray | None, estimator: Any) -> FloatArray:
     """Return T, estimated from the :func:`features` of a table."""
-    estimator = default_transition_estimator(network, random_state=random_state, progress=progress)
     classes, codes = np.unique(y, return_inverse=True)
     return resolve_transition(None, estimator, features, codes, classes, weights)[0]
 

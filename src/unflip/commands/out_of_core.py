@@ -16,10 +16,10 @@ from unflip.commands.fit import (
     FittedTable,
     Noise,
     check_same_kind,
-    default_transition_estimator,
     interval,
     labels,
     make_baseline,
+    make_transition_estimator,
 )
 from unflip.commands.predict import BLOCK
 from unflip.commands.row_passes import MOST_HELD_OUT, FoldSums, SumFolds, draw_rows, split_rows, unused_columns
@@ -181,7 +181,7 @@ def _estimated(
             "T treats such labels as correct. Draw a larger sample, or give T",
             stacklevel=3,
         )
-    part, estimator = resolve_transition(None, default_transition_estimator("linear"), X, codes, seen, weights)
+    part, estimator = resolve_transition(None, make_transition_estimator(None, "linear"), X, codes, seen, weights)
     T = np.eye(len(classes))
     places = np.searchsorted(classes, seen)
     T[np.ix_(places, places)] = part

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unflip import __version__
 from unflip._validation import FloatArray, check_transition
-from unflip.commands.fit import Noise, estimated_transition, features, labels
+from unflip.commands.fit import Noise, estimated_transition, features, labels, make_transition_estimator
 from unflip.commands.folders import written_folder
 from unflip.tables import Table
 
@@ -19,7 +19,12 @@ FILES = ("transition.json", "transition.csv", "transition.svg", "transition.png"
 
 
 def find_noise(
-    table: Table, *, network: str = "linear", random_state: Any = None, progress: bool | str = False
+    table: Table,
+    *,
+    network: str = "linear",
+    method: str | None = None,
+    random_state: Any = None,
+    progress: bool | str = False,
 ) -> Noise:
     """Estimate T from the noisy labels of a table.
 
@@ -29,12 +34,15 @@ def find_noise(
         A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
     network : {"linear", "mlp", "cnn6"}, default="linear"
         :class:`~unflip.transition.VolMin`, or :class:`~unflip.transition.CrossFitEM` with that network.
+    method : str, default=None
+        The name of another estimator of T in :mod:`unflip.registry`.
     random_state : int, RandomState instance or None, default=None
     progress : bool or "auto", default=False
         Whether to show the progress of a network.
     """
     y, weights = labels(table), table.sample_weight
-    T = estimated_transition(features(table, network), y, weights, network, random_state, progress)
+    estimator = make_transition_estimator(method, network, random_state=random_state, progress=progress)
+    T = estimated_transition(features(table, network), y, weights, estimator)
     return Noise.of(y, T, weights)
 
 

@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from unflip import registry
-from unflip._base import check_rows
-from unflip._validation import FloatArray, check_prior, check_transition
+from unflip._base import check_rows, resolve_transition
+from unflip._validation import FloatArray, check_labels, check_prior, check_transition
 from unflip.models import Savable
 from unflip.registry import saved_classes
 from unflip.tables.preprocessing import Preprocessor
@@ -104,6 +104,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Fit the classifier to what :meth:`fit_preprocessor` returned; ``evaluate`` is (:meth:`samples`, labels)."""
         classifier, y = self._unfitted(), np.asarray(y)
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         name = type(classifier).__name__
         further = {"sample_weight": sample_weight, "evaluate": evaluate}
         further = {key: value for key, value in further.items() if value is not None}
@@ -114,13 +115,19 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         params = classifier.get_params(deep=False)
         estimator, entry = None, registry.find_class(name)
         needs_transition = entry and (entry.family, entry.takes_transition, entry.robust) == ("linear", True, False)
-        if needs_transition and params["transition"] is None:  # a network estimates T from its own samples
+        transition = params.get("transition")
+        if (needs_transition and transition is None) or (
+            entry and entry.family == "linear" and hasattr(transition, "fit")
+        ):
             given = {key: params.get(key) for key in ("classes", "random_state")}
-            estimator = registry.make("VolMin", scaling="auto", **given).fit(features, y, sample_weight)
-            classifier.set_params(transition=estimator.transition_)
+            classes, codes = check_labels(y, params.get("classes"))
+            T, estimator = resolve_transition(
+                transition, registry.make("VolMin", **given), features, codes, classes, weights
+            )
+            classifier.set_params(transition=T)
         self.classifier_ = classifier.fit(self.standardized(features), y, **further)
         if estimator is not None:  # so that it reads as T estimated, not as T given
-            self.classifier_.set_params(transition=None)
+            self.classifier_.set_params(transition=transition)
             self.classifier_.transition_estimator_ = estimator
         self.metrics_, self.metadata_, self.noise_ = {}, {}, {}
         return self
