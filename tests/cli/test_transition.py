@@ -38,3 +38,20 @@ def test_transition_of_many_classes_fits_the_terminal(tmp_path):
     assert done.exit_code == 0, done.output
     assert "The most frequent flips" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_another_estimator_by_its_name(folder, tmp_path):
+    data = (folder / "people.csv", "--label", "kind")
+    done = invoke("transition", *data, "--method", "anchor", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["transition"]
+    fitted = invoke(
+        "fit", *data, "--transition", "anchor", "--test", folder / "people.csv", "--out", tmp_path / "m", "--json"
+    )
+    assert fitted.exit_code == 0, fitted.output
+    np.testing.assert_array_equal(json.loads(fitted.stdout)["transition"], found)
+    assert json.loads(invoke("transition", *data, "--json").stdout)["transition"] != found
+    assert "unknown method 'dual'; choose one of volmin" in invoke("transition", *data, "--method", "dual").stderr
+    refused = invoke("fit", *data, "--transition", "anchor", "--out-of-core", "--out", tmp_path / "blocks")
+    assert refused.exit_code == 2
+    assert "auto or a file" in refused.stderr

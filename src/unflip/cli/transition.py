@@ -45,8 +45,8 @@ def transition(
             tell(f"reading {data}")
             table = read(data, label, weights, drop, image_size)
             tell(f"estimating T from {len(table.X):,} rows")
-            further = {"random_state": seed, "progress": False if as_json else "auto"}
-            noise = find_noise(table, network=network.value, method=method, **further)
+            progress = False if as_json else "auto"
+            noise = find_noise(table, network=network.value, method=method, random_state=seed, progress=progress)
             if out is not None:
                 write_transition(noise, out)
     if as_json:
