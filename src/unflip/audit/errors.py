@@ -18,15 +18,13 @@ class LabelErrors:
     classes : ndarray of shape (n_classes,)
     given : ndarray of shape (n_samples,)
         The labels as they were given.
-    posterior : ndarray of shape (n_samples, n_classes)
-        P(clean = k | x, given).
-    proba : ndarray of shape (n_samples, n_classes)
-        P(clean = k | x): what a model that did not see the sample predicts before it is told the label.
+    posterior, proba : ndarray of shape (n_samples, n_classes)
+        P(clean = k | x, given), and P(clean = k | x): what a model that did not see the sample predicts before it is
+        told the label.
     transition : ndarray of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i), which judged the labels: the matrix that was given, or the estimate from all
-        samples, or the mean over the folds if each had its own. The symmetric matrix with the same noise rate takes the
-        place of an estimate that does not explain the held-out labels clearly better, see the Notes of
-        :func:`unflip.audit.find_label_errors`. It has the same rate for all classes; ``noise_rates`` tells them apart.
+        samples, or the mean over the folds if each had its own; or the symmetric matrix that takes the place of an
+        estimate (see the Notes of :func:`unflip.audit.find_label_errors`), which has the same rate for all classes.
     scores : ndarray of shape (n_samples,)
         P(the label is wrong | x, given) = 1 - P(clean = given | x, given).
     suggested : ndarray of shape (n_samples,)
@@ -76,8 +74,7 @@ class LabelErrors:
 
             1 - sum of P(clean = k | x, given) over the samples given as k  /  the sum over all samples
 
-        It is counted in the data, so it differs between classes even if T is symmetric. A class without samples has
-        rate 0.
+        Counted in the data, it differs between classes even if T is symmetric. A class without samples has rate 0.
         """
         size = self.posterior.sum(axis=0)
         kept = (self.posterior * (self.given[:, np.newaxis] == self.classes)).sum(axis=0)

@@ -1,7 +1,7 @@
 """Each label's probability of being wrong, judged by a model that did not see it."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ def find_label_errors(
     random_state: Any = None,
     on_fold: Callable[[int], None] | None = None,
 ) -> LabelErrors:
-    """Return each label's probability of being wrong, and the label that it should probably be.
+    """Return each label's probability of being wrong, and the label that it should probably be, as LabelErrors.
 
     A model that did not see the sample gives p_k(x) = P(clean = k | x). The given label is evidence too, as strong as T
     makes it, and Bayes' rule joins both::
@@ -73,7 +73,7 @@ def find_label_errors(
         An int is the number of stratified, shuffled folds. If a splitter holds a sample out more than once, its
         posteriors are averaged.
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
+        As in :class:`unflip.transition.VolMin`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights for the estimate of T, and for the classifier if its ``fit`` takes them. Every label is judged, and
         counted once.
@@ -81,12 +81,6 @@ def find_label_errors(
         Seeds the folds, and the classifier and the estimator of T unless they have a ``random_state`` of their own.
     on_fold : callable, default=None
         Called with 0, 1, ... as each fold begins.
-
-    Returns
-    -------
-    LabelErrors
-        ``scores``, ``suggested``, ``posterior``, ``transition``, ``n_errors`` per class, ``ranked``, ``suspects``,
-        ``noise_rates``.
 
     Notes
     -----
@@ -135,10 +129,7 @@ def find_label_errors(
     given = np.asarray(y)
     known, codes = check_labels(given, classes)
     if np.bincount(codes).max() < 2:
-        raise ValueError(
-            f"each of the {len(codes)} labels occurs once, so no class can be learned from some samples and judged in "
-            "others; give y as classes, with several samples each"
-        )
+        raise ValueError(f"each of the {len(codes)} labels occurs once; give y as classes, with several samples each")
     check_classification_targets(given)
     model = clone(_check_classifier(classifier, X))
     if not hasattr(transition, "fit") or isinstance(transition, type):
@@ -148,7 +139,7 @@ def find_label_errors(
     weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
     shared = _shared_transition(model, transition, (X, codes, weights), known, random_state)
     folds: list[_Fold] = []
-    histories = []
+    histories: list[list[dict[str, Any]]] = []
     for train, test in _splits(cv, X, given, codes, random):
         if on_fold is not None:
             on_fold(len(folds))
@@ -179,18 +170,10 @@ def find_label_errors(
     # The classes have the type of y, unless that would change one (a name longer than any in y).
     named = known.astype(given.dtype)
     named = named if np.array_equal(named, known) else known
-    return LabelErrors(
-        classes=named,
-        given=given,
-        posterior=posterior,
-        proba=proba,
-        # A T that all folds share is its own mean without rounding.
-        transition=np.mean(list({id(fold.transition): fold.transition for fold in folds}.values()), axis=0),
-        scores=scores,
-        suggested=named[best],
-        n_errors=np.bincount(codes, scores, minlength=len(known)).astype(np.float64),
-        histories=[history for history in histories if history],
-    )
+    # A T that all folds share is its own mean without rounding.
+    T = np.mean(list({id(fold.transition): fold.transition for fold in folds}.values()), axis=0)
+    n_errors = np.bincount(codes, scores, minlength=len(known)).astype(np.float64)
+    return LabelErrors(named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories)))
 
 
 class _Fold(NamedTuple):
@@ -228,28 +211,23 @@ def _check_classifier(classifier: Any, X: Any) -> Any:
                 "network: classifier=NoisyLabelClassifier(network='cnn6')"
             )
         return VolMin()
-    name = classifier.__name__ if isinstance(classifier, type) else type(classifier).__name__
     if isinstance(classifier, type) or not (hasattr(classifier, "fit") and hasattr(classifier, "get_params")):
         raise ValueError(f"classifier must be a scikit-learn classifier, such as VolMin(), or None; got {classifier!r}")
     if not hasattr(classifier, "predict_proba"):
         raise ValueError(
-            f"classifier must have predict_proba, because scores are probabilities; {name} has none. Wrap it: "
-            f"sklearn.calibration.CalibratedClassifierCV({name}(...))"
+            f"classifier must have predict_proba, because scores are probabilities; {type(classifier).__name__} has "
+            "none. Wrap it in sklearn.calibration.CalibratedClassifierCV"
         )
     return classifier
 
 
 def _inside(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Any]:
     """Return the classifier inside pipelines and searches; and X, if given, as the steps before it transform it."""
-    while True:
-        if isinstance(model, Pipeline):
-            if X is not None and len(model) > 1:
-                X = clone(model[:-1]).fit_transform(X, y)
-            model = model[-1]
-        elif hasattr(model, "refit") and hasattr(model, "estimator"):
-            model = getattr(model, "best_estimator_", model.estimator)
-        else:
-            return model, X
+    if isinstance(model, Pipeline):
+        return _inside(model[-1], clone(model[:-1]).fit_transform(X, y) if X is not None and len(model) > 1 else X, y)
+    if hasattr(model, "refit") and hasattr(model, "estimator"):
+        return _inside(getattr(model, "best_estimator_", model.estimator), X, y)
+    return model, X
 
 
 def _seeded(estimator: Any, seed: Any) -> Any:
@@ -260,25 +238,19 @@ def _seeded(estimator: Any, seed: Any) -> Any:
     return estimator
 
 
-def _weighting(model: Any, weights: FloatArray | None) -> dict[str, Any]:
+def _weighting(model: Any, weights: FloatArray | None, name: str = "sample_weight") -> dict[str, Any]:
     """Return the arguments of ``fit`` that pass weights to the classifier inside, if it takes them."""
-    if weights is None or not has_fit_parameter(_inside(model)[0], "sample_weight"):
-        return {}
-    name = "sample_weight"
-    while isinstance(model, Pipeline) or hasattr(model, "refit"):
-        if isinstance(model, Pipeline):
-            name = f"{model.steps[-1][0]}__{name}"
-        model = model[-1] if isinstance(model, Pipeline) else model.estimator
-    return {name: weights}
+    if isinstance(model, Pipeline):
+        return _weighting(model[-1], weights, f"{model.steps[-1][0]}__{name}")
+    if hasattr(model, "refit"):
+        return _weighting(model.estimator, weights, name)
+    return {name: weights} if weights is not None and has_fit_parameter(model, "sample_weight") else {}
 
 
 def _shared_transition(
     model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any
 ) -> tuple[FloatArray, bool] | None:
-    """Return the T of all folds and whether it is an estimate, or None if each fold has its own.
-
-    The model is told all classes, and T unless it has its own.
-    """
+    """Return the T of all folds and whether it is an estimate, or None if each fold has its own; tell the model."""
     learner, _ = _inside(model)
     params = learner.get_params(deep=False)
     if "classes" in params and params["classes"] is None:
@@ -318,21 +290,20 @@ def _estimate(transition: Any, model: Any, data: Data, classes: NDArray[Any], ra
 
 
 def _predicted(model: Any, X: Any, counts: NDArray[Any], classes: NDArray[Any]) -> tuple[FloatArray, bool]:
-    """Return the model's probabilities of X, shape (n_samples, n_classes), and whether they are of noisy labels.
+    """Return the model's probabilities, shape (n_samples, n_classes), and whether they are of noisy labels.
 
-    ``counts`` are those of the labels that the model has seen.
+    ``counts`` are those of the labels that the model has seen, which may lack a class.
     """
     proba = np.asarray(model.predict_proba(X), dtype=np.float64)
     p = np.zeros((len(proba), len(classes)))
-    p[:, np.searchsorted(classes, model.classes_)] = proba  # a fold may lack a class
+    p[:, np.searchsorted(classes, model.classes_)] = proba
     learner, _ = _inside(model)
     method = getattr(learner, "method", None)
     entry = registry.find_class(type(learner).__name__)
     if entry is not None and method in registry.names("deep"):
         entry = registry.find(method, "deep")
-    robust = entry is not None and entry.robust
     # NoisyLabelClassifier keeps the T it was given even if cross-entropy learns the noisy posterior.
-    if robust or (getattr(learner, "transition_", None) is not None and method != "ce"):
+    if (entry is not None and entry.robust) or (getattr(learner, "transition_", None) is not None and method != "ce"):
         return p, False
     n = counts.sum()
     return (n * p + counts / n) / (n + 1), True
@@ -362,26 +333,20 @@ def _posteriors(folds: list[_Fold], codes: IntArray) -> tuple[FloatArray, FloatA
         before[fold.test] += p
         times[fold.test] += 1
     if not times.all():
-        raise ValueError(
-            f"cv holds {int(np.sum(times == 0))} of {n} samples out in no fold, so they cannot be judged; use a "
-            "splitter whose test folds cover the data, such as StratifiedKFold"
-        )
+        never = int(np.sum(times == 0))
+        raise ValueError(f"cv holds {never} of {n} samples out in no fold; use a splitter such as StratifiedKFold")
     return after / times, before / times
 
 
-def _splits(
-    cv: Any, X: Any, y: NDArray[Any], codes: IntArray, random: np.random.RandomState
-) -> Iterator[tuple[Any, Any]]:
+def _splits(cv: Any, X: Any, y: NDArray[Any], codes: IntArray, random: Any) -> Iterable[tuple[Any, Any]]:
     if not isinstance(cv, Integral):
         if cv is None or not (hasattr(cv, "split") or hasattr(cv, "__iter__")) or isinstance(cv, str):
             raise ValueError(f"cv must be a number of folds, a splitter or (train, test) pairs; got {cv!r}")
-        yield from check_cv(cv, y, classifier=True).split(X, y)
-        return
+        return check_cv(cv, y, classifier=True).split(X, y)
     if isinstance(cv, bool) or cv < 2:
         raise ValueError(f"cv must be at least 2 folds, because a sample is judged by a model of the others; got {cv}")
     largest = int(np.bincount(codes).max())  # StratifiedKFold takes no more folds
     splitter = StratifiedKFold(min(int(cv), largest), shuffle=True, random_state=random)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # see Notes
-        splits = list(splitter.split(np.zeros(len(codes)), codes))
-    yield from splits
+        return list(splitter.split(np.zeros(len(codes)), codes))

@@ -11,16 +11,14 @@ SIGN = "unflip "  # stands in the first file of each folder that the package wri
 
 
 def check_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Path:
-    """Return where the folder will be; refuse a path that holds anything but an earlier folder of these files.
+    """Return where these files will be; refuse a path that holds anything but an earlier folder of them.
 
-    ``files`` are the files that will be written; the first of them names this package.
+    The first file names this package.
     """
     folder = Path(path).resolve()
     check_place(folder)
     if folder.exists() and not _is_ours(folder, files):
-        raise FileExistsError(
-            f"{folder} exists and is not an earlier result of the same command; choose another folder, or remove it"
-        )
+        raise FileExistsError(f"{folder} exists and is not an earlier result of this command; choose another folder")
     return folder
 
 

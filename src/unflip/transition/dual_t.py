@@ -3,6 +3,7 @@
 import numpy as np
 
 from unflip._validation import FloatArray, IntArray
+from unflip.transition._cross_fit import unit_rows
 from unflip.transition.anchor_points import AnchorPoints, anchor_rows
 
 
@@ -47,6 +48,4 @@ def noisy_given_predicted(proba: FloatArray, codes: IntArray, weights: FloatArra
     """Return T_spade, the shares of the noisy labels among the samples of each predicted class."""
     c = proba.shape[1]
     counts = np.bincount(proba.argmax(axis=1) * c + codes, weights, minlength=c * c).reshape(c, c)
-    empty = counts.sum(axis=1) == 0
-    counts[empty] = np.eye(c)[empty]
-    return counts / counts.sum(axis=1, keepdims=True)
+    return unit_rows(counts, np.eye(c))
