@@ -118,13 +118,8 @@ def clean_accuracy(
 def clean_scorer(transition: ArrayLike, classes: ArrayLike | None = None) -> "CleanScorer":
     """Return a scikit-learn scorer, for ``GridSearchCV`` and the like: the estimated accuracy on clean labels.
 
-    Model selection by accuracy on noisy labels rewards fitting the noise; this score does not, see
-    :func:`clean_accuracy`.
-
-    Parameters
-    ----------
-    transition, classes
-        As in :func:`clean_accuracy`. If ``classes`` is None, those of the scored estimator are used.
+    Model selection by accuracy on noisy labels rewards fitting the noise; this score does not. See
+    :func:`clean_accuracy`, also for the parameters. If ``classes`` is None, those of the scored estimator are used.
 
     Examples
     --------

@@ -26,9 +26,7 @@ def symmetric(n_classes: int, rate: float) -> FloatArray:
     [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
     """
     _check_sizes(n_classes, rate)
-    T = np.full((n_classes, n_classes), rate / (n_classes - 1))
-    np.fill_diagonal(T, 1 - rate)
-    return T
+    return np.where(np.eye(n_classes, dtype=bool), 1 - rate, rate / (n_classes - 1))
 
 
 def pairflip(n_classes: int, rate: float) -> FloatArray:
@@ -47,7 +45,7 @@ def pairflip(n_classes: int, rate: float) -> FloatArray:
 
 
 def asymmetric(n_classes: int, flips: Mapping[int, tuple[int, float]]) -> FloatArray:
-    """Return T of one-sided noise: with ``flips = {i: (j, rate), ...}`` class i flips to j; other classes do not flip.
+    """Return T of one-sided noise: ``flips = {i: (j, rate)}`` flips class i, and no other, to j with probability rate.
 
     Examples
     --------

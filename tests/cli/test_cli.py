@@ -34,10 +34,10 @@ def test_wrong_usage_is_exit_code_2(arguments):
     [
         (["fit", "nothing.csv", "--label", "kind"], "nothing.csv does not exist"),
         (["fit", "people.csv"], "people.csv needs --label COLUMN"),
-        (["fit", "people.csv", "--label", "knd"], "has no column 'knd'; is 'kind' meant?"),
+        (["fit", "people.csv", "--label", "knd"], "has no column 'knd'; did you mean 'kind'?"),
         (["fit", "people.csv", "--label", "age"], "looks like a number to predict, not a class"),
-        (["fit", "people.csv", "--label", "kind", "--drop", "twon"], "has no column 'twon'; is 'town' meant?"),
-        (["fit", "people.csv", "--label", "kind", "--weights", "town"], "weights 'town'"),
+        (["fit", "people.csv", "--label", "kind", "--drop", "twon"], "has no column 'twon'; did you mean 'town'?"),
+        (["fit", "people.csv", "--label", "kind", "--weights", "town"], "the weight 'town'"),
         (["fit", "people.csv", "--label", "kind", "--method", "magic"], "'magic' is not a method for linear models"),
         (["fit", "people.csv", "--label", "kind", "--transition", "two.npy"], "2 x 2 but there are 3 classes"),
         (["fit", "people.csv", "--label", "kind", "--transition", "people.csv"], "cannot be read as a transition"),

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -17,9 +18,9 @@ from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
 from unflip import registry
 from unflip._base import check_rows, resolve_transition
 from unflip._validation import FloatArray, IntArray, check_labels, check_transition
-from unflip.audit.errors import LabelErrors
 from unflip.core import clean_posterior, clean_prior
 from unflip.noise import symmetric
+from unflip.transition._cross_fit import mean_log_likelihood
 from unflip.transition.volmin import VolMin
 
 Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
@@ -27,6 +28,78 @@ Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
 LARGEST_SEED = 2**31 - 1
 EVEN = 0.01  # EM leaves a class that starts at zero there
 EM_STEPS = 8  # more would bring p to the edge of the simplex, where it forgets which of two labels is likelier
+
+
+@dataclass(frozen=True, eq=False)  # == of arrays has no truth value
+class LabelErrors:
+    """What :func:`unflip.audit.find_label_errors` found.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    given : ndarray of shape (n_samples,)
+        The labels as they were given.
+    posterior, proba : ndarray of shape (n_samples, n_classes)
+        P(clean = k | x, given), and P(clean = k | x): what a model that did not see the sample predicts before it is
+        told the label.
+    transition : ndarray of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i), which judged the labels: the matrix that was given, or the estimate from all
+        samples, or the mean over the folds if each had its own; or the symmetric matrix that takes the place of an
+        estimate (see the Notes of :func:`unflip.audit.find_label_errors`), which has the same rate for all classes.
+    scores : ndarray of shape (n_samples,)
+        P(the label is wrong | x, given) = 1 - P(clean = given | x, given).
+    suggested : ndarray of shape (n_samples,)
+        The most probable clean label; the given label if it is as probable as any other.
+    n_errors : ndarray of shape (n_classes,)
+        The expected number of wrong labels among those given as each class: the sum of their scores.
+    histories : list of list of dict
+        ``history_`` of the network of each fold; empty for other classifiers.
+    """
+
+    classes: NDArray[Any]
+    given: NDArray[Any]
+    posterior: FloatArray
+    proba: FloatArray
+    transition: FloatArray
+    scores: FloatArray
+    suggested: NDArray[Any]
+    n_errors: FloatArray
+    histories: list[list[dict[str, Any]]]
+
+    @property
+    def ranked(self) -> IntArray:
+        """The samples by falling score; equal scores keep the order of the data."""
+        return np.argsort(-self.scores, kind="stable")
+
+    @property
+    def suspects(self) -> IntArray:
+        """The samples whose suggested label differs from the given one, by falling score."""
+        order = self.ranked
+        return order[self.suggested[order] != self.given[order]]
+
+    @property
+    def total(self) -> float:
+        """The expected number of wrong labels."""
+        return float(self.n_errors.sum())
+
+    @property
+    def rate(self) -> float:
+        """The expected share of wrong labels."""
+        return self.total / len(self.scores)
+
+    @property
+    def noise_rates(self) -> FloatArray:
+        """The expected share of wrong labels among the samples of each clean class, shape (n_classes,).
+
+        ::
+
+            1 - sum of P(clean = k | x, given) over the samples given as k  /  the sum over all samples
+
+        Counted in the data, it differs between classes even if T is symmetric. A class without samples has rate 0.
+        """
+        size = self.posterior.sum(axis=0)
+        kept = (self.posterior * (self.given[:, np.newaxis] == self.classes)).sum(axis=0)
+        return np.clip(1 - np.divide(kept, size, out=np.ones_like(size), where=size > 0), 0, 1)
 
 
 def find_label_errors(
@@ -190,8 +263,7 @@ class _Fold(NamedTuple):
         return explanation(self.proba, T, self.prior) if self.noisy else self.proba
 
     def log_likelihood(self, T: FloatArray, codes: IntArray) -> float:
-        given = (self.p(T) @ T)[np.arange(len(self.proba)), codes[self.test]]
-        return float(np.log(np.maximum(given, np.finfo(np.float64).tiny)).sum())
+        return len(self.proba) * mean_log_likelihood(self.p(T), codes[self.test], T)
 
 
 def explanation(q: FloatArray, T: FloatArray, prior: FloatArray) -> FloatArray:
@@ -214,10 +286,8 @@ def _check_classifier(classifier: Any, X: Any) -> Any:
     if isinstance(classifier, type) or not (hasattr(classifier, "fit") and hasattr(classifier, "get_params")):
         raise ValueError(f"classifier must be a scikit-learn classifier, such as VolMin(), or None; got {classifier!r}")
     if not hasattr(classifier, "predict_proba"):
-        raise ValueError(
-            f"classifier must have predict_proba, because scores are probabilities; {type(classifier).__name__} has "
-            "none. Wrap it in sklearn.calibration.CalibratedClassifierCV"
-        )
+        name = type(classifier).__name__
+        raise ValueError(f"classifier must have predict_proba; {name} has none. Wrap it in CalibratedClassifierCV")
     return classifier
 
 

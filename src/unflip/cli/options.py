@@ -6,13 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-
-class Network(StrEnum):
-    linear = "linear"
-    mlp = "mlp"
-    cnn6 = "cnn6"
-
-
+Network = StrEnum("Network", ("linear", "mlp", "cnn6"))
 DATA = "CSV, TSV, Parquet or NPZ file, or a folder of images, one folder per class."
 T = "T = P(given label | clean label) as JSON, CSV or NPY; auto estimates it."
 EPOCHS = "Epochs of a network. Estimating T has its own number."

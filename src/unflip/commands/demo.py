@@ -19,15 +19,14 @@ from unflip.metrics import CleanAccuracy, clean_accuracy, transition_error
 from unflip.noise import corrupt, pairflip
 
 FILES = ("index.html",)
-INTENSITIES = 16  # of a pixel of the digits
 
 
 class DemoRow(NamedTuple):
     classifier: str
-    transition_error: float | None  # None if the classifier does not use T
-    accuracy: float
-    noisy_accuracy: float  # on noisy test labels
     estimate: CleanAccuracy
+    noisy_accuracy: float  # on noisy test labels
+    accuracy: float
+    transition_error: float | None  # None if the classifier does not use T
 
 
 class DemoResult(NamedTuple):
@@ -74,8 +73,8 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
     for name, model in models.items():
         predicted, used = model.predict(X_test), getattr(model, "transition_", None)
         error = None if used is None else transition_error(used, T)
-        accuracies = float(np.mean(predicted == y_test)), float(np.mean(predicted == noisy_test))
-        rows.append(DemoRow(name, error, *accuracies, clean_accuracy(noisy_test, predicted, estimated)))
+        accuracies = float(np.mean(predicted == noisy_test)), float(np.mean(predicted == y_test))
+        rows.append(DemoRow(name, clean_accuracy(noisy_test, predicted, estimated), *accuracies, error))
     errors = find_label_errors(X_train, noisy, random_state=seed)
     flipped = noisy != y_train
     found = int(flipped[errors.suspects].sum())
@@ -87,7 +86,7 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
         rows=rows,
         errors=errors,
         names=[str(row) for row in train],
-        images=X_train.reshape(-1, 1, 8, 8) / INTENSITIES,
+        images=X_train.reshape(-1, 1, 8, 8) / 16,  # intensities of a pixel
         n_wrong=int(flipped.sum()),
         noise_rate=float(flipped.mean()),
         precision=found / len(errors.suspects) if len(errors.suspects) else 1.0,
@@ -106,9 +105,7 @@ def write_demo_page(result: DemoResult, folder: str | os.PathLike[str]) -> Path:
         result.images,
         title=f"Digits with {result.rate:.0%} pair noise",
         command="unflip demo",
-        classifiers=[
-            ComparedClassifier.of(r.classifier, r.estimate, r.noisy_accuracy, r.accuracy) for r in result.rows
-        ],
+        classifiers=[ComparedClassifier.of(*row[:4]) for row in result.rows],
         summary=[
             ("really wrong", f"{result.n_wrong:,} ({result.noise_rate:.1%})"),
             ("suspects that are wrong", f"{result.precision:.1%}"),

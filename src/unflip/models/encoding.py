@@ -117,9 +117,9 @@ def _encode(value: Any, key: str, arrays: Arrays) -> Any:
 
 def _decode(value: Any, arrays: Arrays) -> Any:
     """Undo :func:`_encode`, taking what it needs out of ``arrays``; what was omitted becomes None."""
+    if isinstance(value, list):
+        raise ValueError("there is a list where an entry is expected")
     if not isinstance(value, dict):
-        if isinstance(value, list):
-            raise ValueError("there is a list where an entry is expected")
         return value
     (tag, content), *more = value.items()
     if [name for name, _ in more] != (["dtype"] if tag in ("values", "strings") else []):

@@ -104,10 +104,8 @@ def read_document(folder: Path) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if type(version) is not int or version != FORMAT:  # True == 1 == 1.0
-        raise ValueError(
-            f"{folder} has format {version!r}; this version of unflip ({__version__}) reads format {FORMAT}. "
-            "Upgrade unflip, or save the model again"
-        )
+        reads = f"unflip {__version__} reads format {FORMAT}"
+        raise ValueError(f"{folder} has format {version!r}, but {reads}. Upgrade unflip, or save the model again")
     return document
 
 

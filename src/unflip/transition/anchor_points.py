@@ -116,10 +116,8 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
             both = {} if weights is None else {f"{step}__sample_weight": weights for step in model.named_steps}
             return model.fit(X, codes, **both)
         if not hasattr(self.classifier, "predict_proba"):
-            raise ValueError(
-                f"classifier must have predict_proba; {type(self.classifier).__name__} has none. Wrap it in "
-                "sklearn.calibration.CalibratedClassifierCV"
-            )
+            name = type(self.classifier).__name__
+            raise ValueError(f"classifier must have predict_proba; {name} has none. Wrap it in CalibratedClassifierCV")
         model = clone(self.classifier)
         if self.random_state is not None and "random_state" in model.get_params():
             model.set_params(random_state=self.random_state)

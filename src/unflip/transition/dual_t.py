@@ -21,11 +21,10 @@ class DualT(AnchorPoints):
 
     Notes
     -----
-    A class that is never predicted keeps the row of the identity in T_spade. A matrix whose condition number is above
-    100 is mixed with the identity until it is not. The product is meant for over-confident classifiers such as deep
-    networks: a calibrated posterior at the anchor is already the row of T, and T_spade adds the noise a second time.
-    With logistic regression on CIFAR-10 features it was worse than the default :class:`AnchorPoints` under each noise
-    tried.
+    A class that is never predicted keeps the row of the identity in T_spade. The product is meant for over-confident
+    classifiers such as deep networks: a calibrated posterior at the anchor is already the row of T, and T_spade adds
+    the noise a second time. With logistic regression on CIFAR-10 features it was worse than the default
+    :class:`AnchorPoints` under each noise tried.
 
     References
     ----------

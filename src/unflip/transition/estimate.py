@@ -45,17 +45,12 @@ def estimate_transition(
     elif hasattr(method, "fit") and not isinstance(method, type):
         estimator = clone(method)
     else:
-        raise ValueError(
-            f"method must be one of {', '.join(registry.names('transition'))}, or an estimator with fit and "
-            f"transition_; got {method!r}"
-        )
+        names = ", ".join(registry.names("transition"))
+        raise ValueError(f"method must be one of {names}, or an estimator with fit and transition_; got {method!r}")
     given = {"classes": classes, "random_state": random_state}
     known = estimator.get_params(deep=False)
     params |= {name: value for name, value in given.items() if value is not None and name in known}
     estimator.set_params(**params).fit(X, y)
     if not hasattr(estimator, "transition_"):
-        raise ValueError(
-            f"method must be an estimator that has transition_ after fit; {method!r} does not. "
-            "AnchorPoints(classifier) turns a classifier into one"
-        )
+        raise ValueError(f"{method!r} has no transition_ after fit; AnchorPoints(classifier) estimates it")
     return check_transition(estimator.transition_)
