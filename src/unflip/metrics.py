@@ -30,7 +30,7 @@ def clean_accuracy(
     sample_weight: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> CleanAccuracy:
-    """Estimate the accuracy of predictions on clean labels from noisy labels alone.
+    """Estimate the accuracy of predictions on clean labels, with an interval, from noisy labels alone.
 
     Row y of T^-1 replaces the one-hot noisy label without bias (:func:`unflip.core.corrected_labels`), and accuracy is
     linear in it, so::
@@ -39,10 +39,8 @@ def clean_accuracy(
 
     Parameters
     ----------
-    y_noisy : array-like of shape (n_samples,)
-        Noisy labels that the model did not train on.
-    y_pred : array-like of shape (n_samples,)
-        Predicted (clean) labels.
+    y_noisy, y_pred : array-like of shape (n_samples,)
+        Noisy labels that the model did not train on, and predicted (clean) labels.
     transition : array-like of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
     classes : array-like of shape (n_classes,), default=None
@@ -50,11 +48,6 @@ def clean_accuracy(
     sample_weight : array-like of shape (n_samples,), default=None
     confidence : float, default=0.95
         Probability that the interval covers the accuracy.
-
-    Returns
-    -------
-    CleanAccuracy
-        ``estimate``, ``low``, ``high``, ``standard_error``.
 
     Notes
     -----
@@ -103,7 +96,7 @@ def clean_accuracy(
     squares = T @ labels**2  # E[z^2 | clean, predicted]
     right = np.diag(squares)
     wrong = (squares.sum(axis=0) - right) / (len(T) - 1)
-    added = float(weights @ ((right + wrong) / 2)[predicted_codes]) - 1 / 4
+    added = float(weights @ (right + wrong)[predicted_codes]) / 2 - 1 / 4
 
     def interval(mean: float, q: float) -> FloatArray:
         half = q * np.sqrt(n * variance + q**2 * added)
@@ -125,15 +118,8 @@ def clean_accuracy(
 def clean_scorer(transition: ArrayLike, classes: ArrayLike | None = None) -> "CleanScorer":
     """Return a scikit-learn scorer, for ``GridSearchCV`` and the like: the estimated accuracy on clean labels.
 
-    Model selection by accuracy on noisy labels rewards fitting the noise; this score does not, see
-    :func:`clean_accuracy`.
-
-    Parameters
-    ----------
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted. If None, the ``classes_`` of the scored estimator are used.
+    Model selection by accuracy on noisy labels rewards fitting the noise; this score does not. See
+    :func:`clean_accuracy`, also for the parameters. If ``classes`` is None, those of the scored estimator are used.
 
     Examples
     --------
@@ -154,10 +140,8 @@ class CleanScorer(NamedTuple):
     classes: ArrayLike | None = None
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        classes = estimator.classes_ if self.classes is None else self.classes
-        return clean_accuracy(
-            y, estimator.predict(X), self.transition, classes=classes, sample_weight=sample_weight
-        ).estimate
+        known, predicted = estimator.classes_ if self.classes is None else self.classes, estimator.predict(X)
+        return clean_accuracy(y, predicted, self.transition, classes=known, sample_weight=sample_weight).estimate
 
 
 def transition_error(estimated: ArrayLike, true: ArrayLike) -> float:

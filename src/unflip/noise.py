@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from scipy.stats import norm
 
 from unflip._validation import FloatArray, check_labels, check_same_length, check_transition
@@ -25,9 +26,7 @@ def symmetric(n_classes: int, rate: float) -> FloatArray:
     [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
     """
     _check_sizes(n_classes, rate)
-    T = np.full((n_classes, n_classes), rate / (n_classes - 1))
-    np.fill_diagonal(T, 1 - rate)
-    return T
+    return np.where(np.eye(n_classes, dtype=bool), 1 - rate, rate / (n_classes - 1))
 
 
 def pairflip(n_classes: int, rate: float) -> FloatArray:
@@ -46,9 +45,7 @@ def pairflip(n_classes: int, rate: float) -> FloatArray:
 
 
 def asymmetric(n_classes: int, flips: Mapping[int, tuple[int, float]]) -> FloatArray:
-    """Return T of one-sided noise, ``flips = {i: (j, rate), ...}``: class i flips to class j with probability ``rate``.
-
-    Classes that are not in ``flips`` keep their labels.
+    """Return T of one-sided noise: ``flips = {i: (j, rate)}`` flips class i, and no other, to j with probability rate.
 
     Examples
     --------
@@ -109,13 +106,10 @@ def instance_dependent(
     ----------
     X : array-like of shape (n_samples, n_features)
         Features; they are standardized inside.
-    y : array-like of shape (n_samples,)
-        Clean labels of any kind.
+    y, random_state, classes
+        As in :func:`corrupt`.
     rate : float in [0, 1]
         The mean flip rate.
-    random_state : int, RandomState, Generator or None, default=None
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, if ``y`` lacks some of them.
     spread : float, default=0.1
         Standard deviation of the rates before truncation at two standard deviations. It is lowered to rate / 2 or
         (1 - rate) / 2 if larger, so that the rates stay in [0, 1] and their mean stays ``rate``.
@@ -159,8 +153,7 @@ def instance_dependent(
         mine = codes == k
         scores = Z[mine] @ rng.normal(size=(d, len(known)))
         scores[:, k] = -np.inf
-        flips = np.exp(scores - scores.max(axis=1, keepdims=True))
-        P[mine] = q[mine, np.newaxis] * flips / flips.sum(axis=1, keepdims=True)
+        P[mine] = q[mine, np.newaxis] * softmax(scores, axis=1)
         P[mine, k] = 1 - q[mine]
     return _as_given(known[_draw(P, np.arange(n), rng)], y)
 
@@ -179,7 +172,7 @@ def _draw(P: FloatArray, rows: NDArray[np.intp], random_state: RandomState) -> N
 def _generator(random_state: RandomState) -> np.random.Generator:
     """Return a local generator from whatever scikit-learn users pass as random_state; never the global one."""
     if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
+        random_state = random_state.randint(2**31)
     return np.random.default_rng(random_state)
 
 

@@ -88,7 +88,7 @@ ENTRIES = [
     Entry("mcldce", "deep.methods.mcldce", "MCLDCE", "deep", takes_transition=True, networks=1),
     Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
     Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", networks=1),
-    Entry("volmin", "transition.volmin", "VolMin", "transition", saved=True),
+    Entry("volmin", "transition.volmin", "VolMin", "transition", takes_transition=True, saved=True),
     Entry("anchor", "transition.anchor_points", "AnchorPoints", "transition"),
     Entry("dual-t", "transition.dual_t", "DualT", "transition"),
     Entry("volminnet", "transition.volminnet", "VolMinNet", "transition", networks=1),

@@ -497,10 +497,7 @@ def test_neighbours_that_rule_a_label_out_doubt_it(blobs):
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
-        (
-            {"classifier": LinearSVC()},
-            r"predict_proba.*LinearSVC has none. Wrap it: .*CalibratedClassifierCV\(LinearSVC",
-        ),
+        ({"classifier": LinearSVC()}, "predict_proba.*LinearSVC has none. Wrap it in .*CalibratedClassifierCV"),
         ({"classifier": make_pipeline(StandardScaler(), LinearSVC())}, "Pipeline has none"),
         ({"classifier": LogisticRegression}, "must be a scikit-learn classifier.*got"),
         ({"classifier": "volmin"}, "must be a scikit-learn classifier.*'volmin'"),

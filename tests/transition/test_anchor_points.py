@@ -90,7 +90,7 @@ class TestBoth:
             estimator(percentile=0).fit(X, y)
         with pytest.raises(ValueError, match="LinearSVC has none"):
             estimator(LinearSVC()).fit(X, y)
-        with pytest.raises(ValueError, match="does not take it"):
+        with pytest.raises(ValueError, match="does not take sample_weight"):
             estimator(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(len(y)))
         with pytest.raises(ValueError, match="zero"):
             estimator().fit(X, y, sample_weight=np.zeros(len(y)))

@@ -1,7 +1,8 @@
 """Each label's probability of being wrong, judged by a model that did not see it."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -17,9 +18,9 @@ from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
 from unflip import registry
 from unflip._base import check_rows, resolve_transition
 from unflip._validation import FloatArray, IntArray, check_labels, check_transition
-from unflip.audit.errors import LabelErrors
 from unflip.core import clean_posterior, clean_prior
 from unflip.noise import symmetric
+from unflip.transition._cross_fit import mean_log_likelihood
 from unflip.transition.volmin import VolMin
 
 Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
@@ -27,6 +28,78 @@ Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
 LARGEST_SEED = 2**31 - 1
 EVEN = 0.01  # EM leaves a class that starts at zero there
 EM_STEPS = 8  # more would bring p to the edge of the simplex, where it forgets which of two labels is likelier
+
+
+@dataclass(frozen=True, eq=False)  # == of arrays has no truth value
+class LabelErrors:
+    """What :func:`unflip.audit.find_label_errors` found.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    given : ndarray of shape (n_samples,)
+        The labels as they were given.
+    posterior, proba : ndarray of shape (n_samples, n_classes)
+        P(clean = k | x, given), and P(clean = k | x): what a model that did not see the sample predicts before it is
+        told the label.
+    transition : ndarray of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i), which judged the labels: the matrix that was given, or the estimate from all
+        samples, or the mean over the folds if each had its own; or the symmetric matrix that takes the place of an
+        estimate (see the Notes of :func:`unflip.audit.find_label_errors`), which has the same rate for all classes.
+    scores : ndarray of shape (n_samples,)
+        P(the label is wrong | x, given) = 1 - P(clean = given | x, given).
+    suggested : ndarray of shape (n_samples,)
+        The most probable clean label; the given label if it is as probable as any other.
+    n_errors : ndarray of shape (n_classes,)
+        The expected number of wrong labels among those given as each class: the sum of their scores.
+    histories : list of list of dict
+        ``history_`` of the network of each fold; empty for other classifiers.
+    """
+
+    classes: NDArray[Any]
+    given: NDArray[Any]
+    posterior: FloatArray
+    proba: FloatArray
+    transition: FloatArray
+    scores: FloatArray
+    suggested: NDArray[Any]
+    n_errors: FloatArray
+    histories: list[list[dict[str, Any]]]
+
+    @property
+    def ranked(self) -> IntArray:
+        """The samples by falling score; equal scores keep the order of the data."""
+        return np.argsort(-self.scores, kind="stable")
+
+    @property
+    def suspects(self) -> IntArray:
+        """The samples whose suggested label differs from the given one, by falling score."""
+        order = self.ranked
+        return order[self.suggested[order] != self.given[order]]
+
+    @property
+    def total(self) -> float:
+        """The expected number of wrong labels."""
+        return float(self.n_errors.sum())
+
+    @property
+    def rate(self) -> float:
+        """The expected share of wrong labels."""
+        return self.total / len(self.scores)
+
+    @property
+    def noise_rates(self) -> FloatArray:
+        """The expected share of wrong labels among the samples of each clean class, shape (n_classes,).
+
+        ::
+
+            1 - sum of P(clean = k | x, given) over the samples given as k  /  the sum over all samples
+
+        Counted in the data, it differs between classes even if T is symmetric. A class without samples has rate 0.
+        """
+        size = self.posterior.sum(axis=0)
+        kept = (self.posterior * (self.given[:, np.newaxis] == self.classes)).sum(axis=0)
+        return np.clip(1 - np.divide(kept, size, out=np.ones_like(size), where=size > 0), 0, 1)
 
 
 def find_label_errors(
@@ -41,7 +114,7 @@ def find_label_errors(
     random_state: Any = None,
     on_fold: Callable[[int], None] | None = None,
 ) -> LabelErrors:
-    """Return each label's probability of being wrong, and the label that it should probably be.
+    """Return each label's probability of being wrong, and the label that it should probably be, as LabelErrors.
 
     A model that did not see the sample gives p_k(x) = P(clean = k | x). The given label is evidence too, as strong as T
     makes it, and Bayes' rule joins both::
@@ -73,7 +146,7 @@ def find_label_errors(
         An int is the number of stratified, shuffled folds. If a splitter holds a sample out more than once, its
         posteriors are averaged.
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
+        As in :class:`unflip.transition.VolMin`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights for the estimate of T, and for the classifier if its ``fit`` takes them. Every label is judged, and
         counted once.
@@ -81,12 +154,6 @@ def find_label_errors(
         Seeds the folds, and the classifier and the estimator of T unless they have a ``random_state`` of their own.
     on_fold : callable, default=None
         Called with 0, 1, ... as each fold begins.
-
-    Returns
-    -------
-    LabelErrors
-        ``scores``, ``suggested``, ``posterior``, ``transition``, ``n_errors`` per class, ``ranked``, ``suspects``,
-        ``noise_rates``.
 
     Notes
     -----
@@ -135,10 +202,7 @@ def find_label_errors(
     given = np.asarray(y)
     known, codes = check_labels(given, classes)
     if np.bincount(codes).max() < 2:
-        raise ValueError(
-            f"each of the {len(codes)} labels occurs once, so no class can be learned from some samples and judged in "
-            "others; give y as classes, with several samples each"
-        )
+        raise ValueError(f"each of the {len(codes)} labels occurs once; give y as classes, with several samples each")
     check_classification_targets(given)
     model = clone(_check_classifier(classifier, X))
     if not hasattr(transition, "fit") or isinstance(transition, type):
@@ -148,7 +212,7 @@ def find_label_errors(
     weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
     shared = _shared_transition(model, transition, (X, codes, weights), known, random_state)
     folds: list[_Fold] = []
-    histories = []
+    histories: list[list[dict[str, Any]]] = []
     for train, test in _splits(cv, X, given, codes, random):
         if on_fold is not None:
             on_fold(len(folds))
@@ -179,18 +243,10 @@ def find_label_errors(
     # The classes have the type of y, unless that would change one (a name longer than any in y).
     named = known.astype(given.dtype)
     named = named if np.array_equal(named, known) else known
-    return LabelErrors(
-        classes=named,
-        given=given,
-        posterior=posterior,
-        proba=proba,
-        # A T that all folds share is its own mean without rounding.
-        transition=np.mean(list({id(fold.transition): fold.transition for fold in folds}.values()), axis=0),
-        scores=scores,
-        suggested=named[best],
-        n_errors=np.bincount(codes, scores, minlength=len(known)).astype(np.float64),
-        histories=[history for history in histories if history],
-    )
+    # A T that all folds share is its own mean without rounding.
+    T = np.mean(list({id(fold.transition): fold.transition for fold in folds}.values()), axis=0)
+    n_errors = np.bincount(codes, scores, minlength=len(known)).astype(np.float64)
+    return LabelErrors(named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories)))
 
 
 class _Fold(NamedTuple):
@@ -207,8 +263,7 @@ class _Fold(NamedTuple):
         return explanation(self.proba, T, self.prior) if self.noisy else self.proba
 
     def log_likelihood(self, T: FloatArray, codes: IntArray) -> float:
-        given = (self.p(T) @ T)[np.arange(len(self.proba)), codes[self.test]]
-        return float(np.log(np.maximum(given, np.finfo(np.float64).tiny)).sum())
+        return len(self.proba) * mean_log_likelihood(self.p(T), codes[self.test], T)
 
 
 def explanation(q: FloatArray, T: FloatArray, prior: FloatArray) -> FloatArray:
@@ -228,28 +283,21 @@ def _check_classifier(classifier: Any, X: Any) -> Any:
                 "network: classifier=NoisyLabelClassifier(network='cnn6')"
             )
         return VolMin()
-    name = classifier.__name__ if isinstance(classifier, type) else type(classifier).__name__
     if isinstance(classifier, type) or not (hasattr(classifier, "fit") and hasattr(classifier, "get_params")):
         raise ValueError(f"classifier must be a scikit-learn classifier, such as VolMin(), or None; got {classifier!r}")
     if not hasattr(classifier, "predict_proba"):
-        raise ValueError(
-            f"classifier must have predict_proba, because scores are probabilities; {name} has none. Wrap it: "
-            f"sklearn.calibration.CalibratedClassifierCV({name}(...))"
-        )
+        name = type(classifier).__name__
+        raise ValueError(f"classifier must have predict_proba; {name} has none. Wrap it in CalibratedClassifierCV")
     return classifier
 
 
 def _inside(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Any]:
     """Return the classifier inside pipelines and searches; and X, if given, as the steps before it transform it."""
-    while True:
-        if isinstance(model, Pipeline):
-            if X is not None and len(model) > 1:
-                X = clone(model[:-1]).fit_transform(X, y)
-            model = model[-1]
-        elif hasattr(model, "refit") and hasattr(model, "estimator"):
-            model = getattr(model, "best_estimator_", model.estimator)
-        else:
-            return model, X
+    if isinstance(model, Pipeline):
+        return _inside(model[-1], clone(model[:-1]).fit_transform(X, y) if X is not None and len(model) > 1 else X, y)
+    if hasattr(model, "refit") and hasattr(model, "estimator"):
+        return _inside(getattr(model, "best_estimator_", model.estimator), X, y)
+    return model, X
 
 
 def _seeded(estimator: Any, seed: Any) -> Any:
@@ -260,25 +308,19 @@ def _seeded(estimator: Any, seed: Any) -> Any:
     return estimator
 
 
-def _weighting(model: Any, weights: FloatArray | None) -> dict[str, Any]:
+def _weighting(model: Any, weights: FloatArray | None, name: str = "sample_weight") -> dict[str, Any]:
     """Return the arguments of ``fit`` that pass weights to the classifier inside, if it takes them."""
-    if weights is None or not has_fit_parameter(_inside(model)[0], "sample_weight"):
-        return {}
-    name = "sample_weight"
-    while isinstance(model, Pipeline) or hasattr(model, "refit"):
-        if isinstance(model, Pipeline):
-            name = f"{model.steps[-1][0]}__{name}"
-        model = model[-1] if isinstance(model, Pipeline) else model.estimator
-    return {name: weights}
+    if isinstance(model, Pipeline):
+        return _weighting(model[-1], weights, f"{model.steps[-1][0]}__{name}")
+    if hasattr(model, "refit"):
+        return _weighting(model.estimator, weights, name)
+    return {name: weights} if weights is not None and has_fit_parameter(model, "sample_weight") else {}
 
 
 def _shared_transition(
     model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any
 ) -> tuple[FloatArray, bool] | None:
-    """Return the T of all folds and whether it is an estimate, or None if each fold has its own.
-
-    The model is told all classes, and T unless it has its own.
-    """
+    """Return the T of all folds and whether it is an estimate, or None if each fold has its own; tell the model."""
     learner, _ = _inside(model)
     params = learner.get_params(deep=False)
     if "classes" in params and params["classes"] is None:
@@ -318,21 +360,20 @@ def _estimate(transition: Any, model: Any, data: Data, classes: NDArray[Any], ra
 
 
 def _predicted(model: Any, X: Any, counts: NDArray[Any], classes: NDArray[Any]) -> tuple[FloatArray, bool]:
-    """Return the model's probabilities of X, shape (n_samples, n_classes), and whether they are of noisy labels.
+    """Return the model's probabilities, shape (n_samples, n_classes), and whether they are of noisy labels.
 
-    ``counts`` are those of the labels that the model has seen.
+    ``counts`` are those of the labels that the model has seen, which may lack a class.
     """
     proba = np.asarray(model.predict_proba(X), dtype=np.float64)
     p = np.zeros((len(proba), len(classes)))
-    p[:, np.searchsorted(classes, model.classes_)] = proba  # a fold may lack a class
+    p[:, np.searchsorted(classes, model.classes_)] = proba
     learner, _ = _inside(model)
     method = getattr(learner, "method", None)
     entry = registry.find_class(type(learner).__name__)
     if entry is not None and method in registry.names("deep"):
         entry = registry.find(method, "deep")
-    robust = entry is not None and entry.robust
     # NoisyLabelClassifier keeps the T it was given even if cross-entropy learns the noisy posterior.
-    if robust or (getattr(learner, "transition_", None) is not None and method != "ce"):
+    if (entry is not None and entry.robust) or (getattr(learner, "transition_", None) is not None and method != "ce"):
         return p, False
     n = counts.sum()
     return (n * p + counts / n) / (n + 1), True
@@ -362,26 +403,20 @@ def _posteriors(folds: list[_Fold], codes: IntArray) -> tuple[FloatArray, FloatA
         before[fold.test] += p
         times[fold.test] += 1
     if not times.all():
-        raise ValueError(
-            f"cv holds {int(np.sum(times == 0))} of {n} samples out in no fold, so they cannot be judged; use a "
-            "splitter whose test folds cover the data, such as StratifiedKFold"
-        )
+        never = int(np.sum(times == 0))
+        raise ValueError(f"cv holds {never} of {n} samples out in no fold; use a splitter such as StratifiedKFold")
     return after / times, before / times
 
 
-def _splits(
-    cv: Any, X: Any, y: NDArray[Any], codes: IntArray, random: np.random.RandomState
-) -> Iterator[tuple[Any, Any]]:
+def _splits(cv: Any, X: Any, y: NDArray[Any], codes: IntArray, random: Any) -> Iterable[tuple[Any, Any]]:
     if not isinstance(cv, Integral):
         if cv is None or not (hasattr(cv, "split") or hasattr(cv, "__iter__")) or isinstance(cv, str):
             raise ValueError(f"cv must be a number of folds, a splitter or (train, test) pairs; got {cv!r}")
-        yield from check_cv(cv, y, classifier=True).split(X, y)
-        return
+        return check_cv(cv, y, classifier=True).split(X, y)
     if isinstance(cv, bool) or cv < 2:
         raise ValueError(f"cv must be at least 2 folds, because a sample is judged by a model of the others; got {cv}")
     largest = int(np.bincount(codes).max())  # StratifiedKFold takes no more folds
     splitter = StratifiedKFold(min(int(cv), largest), shuffle=True, random_state=random)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # see Notes
-        splits = list(splitter.split(np.zeros(len(codes)), codes))
-    yield from splits
+        return list(splitter.split(np.zeros(len(codes)), codes))

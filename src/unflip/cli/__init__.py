@@ -14,11 +14,7 @@ from unflip.cli.fit import fit
 from unflip.cli.predict import predict
 from unflip.cli.transition import transition
 
-app = typer.Typer(
-    help="Train classifiers from noisy labels as if the labels were clean.",
-    no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 for command in (demo, fit, predict, audit, transition, card):
     app.command()(command)
 app.add_typer(data_app, name="data")

@@ -1,16 +1,12 @@
 """``unflip audit``: which labels of a table are probably wrong."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from unflip.cli import options, terminal
-
-if TYPE_CHECKING:
-    from unflip.audit import LabelErrors
-    from unflip.tables import Table
 
 SHOWN = 10  # suspects on the terminal
 
@@ -68,22 +64,14 @@ def audit(
     console = Console()
     terminal.print_noise(console, Noise.of(errors.given, errors.transition), errors.noise_rates, errors.rate)
     terminal.print_accuracies(console, len(errors.given), compared)
-    _print_suspects(console, errors, table)
+    n, n_suspects = len(errors.scores), len(errors.suspects)
+    if n_suspects:
+        surest = terminal.plain_table("name", "given", "suggested", right=("P(wrong)",))
+        for i in errors.suspects[:SHOWN]:
+            names = (table.names[i], errors.given[i], errors.suggested[i])
+            surest.add_row(*map(terminal.cell, names), f"{errors.scores[i]:.3f}")
+        console.print(f"\nThe surest of {n_suspects:,} suspects", highlight=False)
+        console.print(surest)
     terminal.print_unused_of(table, network.value)
-    n_suspects = len(errors.suspects)
-    typer.echo(
-        f"{len(errors.scores):,} labels: about {errors.total:,.0f} are wrong, {n_suspects:,} have a better suggestion."
-    )
+    typer.echo(f"{n:,} labels: about {errors.total:,.0f} are wrong, {n_suspects:,} have a better suggestion.")
     typer.echo(f"Page: {terminal.shown(out / 'index.html')}")
-
-
-def _print_suspects(console: Console, errors: "LabelErrors", table: "Table") -> None:
-    suspects = errors.suspects
-    if not len(suspects):
-        return
-    found = terminal.plain_table("name", "given", "suggested", right=("P(wrong)",))
-    for i in suspects[:SHOWN]:
-        names = (table.names[i], errors.given[i], errors.suggested[i])
-        found.add_row(*map(terminal.cell, names), f"{errors.scores[i]:.3f}")
-    console.print(f"\nThe surest of {len(suspects):,} suspects", highlight=False)
-    console.print(found)

@@ -12,9 +12,7 @@ from unflip.cli.terminal import estimate, one_sentence, print_noise, shown, step
 
 
 def demo(
-    rate: Annotated[
-        float, typer.Option(min=0, max=0.45, help="Share of the labels that flip to the next class.")
-    ] = 0.4,
+    rate: Annotated[float, typer.Option(min=0, max=0.45, help="Share of labels that flip to the next class.")] = 0.4,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("demo-report"),
 ) -> None:
@@ -39,8 +37,7 @@ def demo(
         f"{result.n_test:,} test images.\n"
     )
     print_noise(console, Noise.of(result.errors.given, result.transition))
-    table = Table(title=f"Pair noise {rate:.0%}: accuracy on clean test labels, true and estimated")
-    table.add_column("classifier")
+    table = Table("classifier", title=f"Pair noise {rate:.0%}: accuracy on clean test labels, true and estimated")
     for title in ("T error", "accuracy", "estimate [95 %]"):
         table.add_column(title, justify="right")
     for row in result.rows:

@@ -8,13 +8,7 @@ from typer import Argument, Option
 
 from unflip import registry
 
-
-class Network(StrEnum):
-    linear = "linear"
-    mlp = "mlp"
-    cnn6 = "cnn6"
-
-
+Network = StrEnum("Network", ("linear", "mlp", "cnn6"))
 ESTIMATORS = ", ".join(registry.names("transition"))
 DATA = "CSV, TSV, Parquet or NPZ file, or a folder of images, one folder per class."
 T = f"T = P(given label | clean label) as JSON, CSV or NPY, or its estimator: {ESTIMATORS}."

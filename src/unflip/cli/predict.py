@@ -9,19 +9,14 @@ import typer
 from unflip.cli.options import Json, Model
 from unflip.cli.terminal import one_sentence, print_json, shown, steps
 
+DATA = "CSV, TSV or Parquet file, a folder or a pattern of them; NPZ file, or a folder of images."
+OUT = "File for the predictions; its suffix chooses CSV, TSV or Parquet."
+
 
 def predict(
     model: Model,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA",
-            help="CSV, TSV or Parquet file, a folder or a pattern of them; NPZ file, or a folder of images.",
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="File for the predictions; its suffix chooses CSV, TSV or Parquet.")
-    ],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help=OUT)],
     as_json: Json = False,
 ) -> None:
     """Predict the clean label of each row, with one probability per class.

@@ -13,9 +13,7 @@ from unflip.cli.terminal import one_sentence, print_json, print_noise, print_unu
 def transition(
     data: Data,
     label: Label = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write T here as JSON, CSV, SVG and PNG.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write T here as JSON, CSV, SVG and PNG.")] = None,
     network: NetworkOption = Network.linear,
     method: Annotated[
         str | None, typer.Option(help=f"Estimator of T: {ESTIMATORS}.", show_default="by network")

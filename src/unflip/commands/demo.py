@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import train_test_split
@@ -20,50 +19,31 @@ from unflip.metrics import CleanAccuracy, clean_accuracy, transition_error
 from unflip.noise import corrupt, pairflip
 
 FILES = ("index.html",)
-INTENSITIES = 16  # of a pixel of the digits
 
 
 class DemoRow(NamedTuple):
     classifier: str
-    transition_error: float | None  # None if the classifier does not use T
-    accuracy: float
-    noisy_accuracy: float  # on noisy test labels
     estimate: CleanAccuracy
+    noisy_accuracy: float  # on noisy test labels
+    accuracy: float
+    transition_error: float | None  # None if the classifier does not use T
 
 
 class DemoResult(NamedTuple):
     n_train: int
     n_test: int
     rate: float
-    noise_rate: float
     transition: FloatArray  # as estimated from the noisy labels
     rows: list[DemoRow]
     errors: LabelErrors
-    clean: NDArray[Any]  # the true training labels, which nobody has on real data
     names: list[str]
     images: FloatArray  # the training samples, shape (n, 1, 8, 8), in 0 .. 1
-
-    @property
-    def flipped(self) -> NDArray[np.bool_]:
-        """Which of the given labels are wrong."""
-        return self.errors.given != self.clean
-
-    @property
-    def precision(self) -> float:
-        """The share of the suspects whose label is wrong; 1 if there are no suspects."""
-        suspects = self.errors.suspects
-        return float(self.flipped[suspects].mean()) if len(suspects) else 1.0
-
-    @property
-    def recall(self) -> float:
-        """The share of the wrong labels that are among the suspects; 1 if no label is wrong."""
-        flipped = self.flipped
-        return float(flipped[self.errors.suspects].sum() / flipped.sum()) if flipped.any() else 1.0
-
-    @property
-    def noise_rate_left(self) -> float:
-        """The share of wrong labels after accepting every suggestion."""
-        return float(np.mean(self.errors.suggested != self.clean))
+    # The rest needs the true training labels, which nobody has on real data.
+    n_wrong: int
+    noise_rate: float
+    precision: float  # the share of the suspects whose label is wrong; 1 if there are no suspects
+    recall: float  # the share of the wrong labels that are among the suspects; 1 if no label is wrong
+    noise_rate_left: float  # the share of wrong labels after accepting every suggestion
 
 
 def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
@@ -93,19 +73,25 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
     for name, model in models.items():
         predicted, used = model.predict(X_test), getattr(model, "transition_", None)
         error = None if used is None else transition_error(used, T)
-        accuracies = float(np.mean(predicted == y_test)), float(np.mean(predicted == noisy_test))
-        rows.append(DemoRow(name, error, *accuracies, clean_accuracy(noisy_test, predicted, estimated)))
+        accuracies = float(np.mean(predicted == noisy_test)), float(np.mean(predicted == y_test))
+        rows.append(DemoRow(name, clean_accuracy(noisy_test, predicted, estimated), *accuracies, error))
+    errors = find_label_errors(X_train, noisy, random_state=seed)
+    flipped = noisy != y_train
+    found = int(flipped[errors.suspects].sum())
     return DemoResult(
         n_train=len(train),
         n_test=len(test),
         rate=rate,
-        noise_rate=float(np.mean(noisy != y_train)),
         transition=estimated,
         rows=rows,
-        errors=find_label_errors(X_train, noisy, random_state=seed),
-        clean=y_train,
+        errors=errors,
         names=[str(row) for row in train],
-        images=X_train.reshape(-1, 1, 8, 8) / INTENSITIES,
+        images=X_train.reshape(-1, 1, 8, 8) / 16,  # intensities of a pixel
+        n_wrong=int(flipped.sum()),
+        noise_rate=float(flipped.mean()),
+        precision=found / len(errors.suspects) if len(errors.suspects) else 1.0,
+        recall=found / int(flipped.sum()) if flipped.any() else 1.0,
+        noise_rate_left=float(np.mean(errors.suggested != y_train)),
     )
 
 
@@ -119,11 +105,9 @@ def write_demo_page(result: DemoResult, folder: str | os.PathLike[str]) -> Path:
         result.images,
         title=f"Digits with {result.rate:.0%} pair noise",
         command="unflip demo",
-        classifiers=[
-            ComparedClassifier.of(row.classifier, row.estimate, row.noisy_accuracy, row.accuracy) for row in result.rows
-        ],
+        classifiers=[ComparedClassifier.of(*row[:4]) for row in result.rows],
         summary=[
-            ("really wrong", f"{int(result.flipped.sum()):,} ({result.noise_rate:.1%})"),
+            ("really wrong", f"{result.n_wrong:,} ({result.noise_rate:.1%})"),
             ("suspects that are wrong", f"{result.precision:.1%}"),
             ("wrong labels found", f"{result.recall:.1%}"),
         ],

@@ -11,16 +11,19 @@ SIGN = "unflip "  # stands in the first file of each folder that the package wri
 
 
 def check_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Path:
-    """Return where the folder will be; refuse a path that holds anything but an earlier folder of these files.
+    """Return where these files will be; refuse a path that holds anything but an earlier folder of them.
 
-    ``files`` are the files that will be written; the first of them names this package.
+    The first file names this package.
     """
     folder = Path(path).resolve()
     check_place(folder)
-    if folder.exists() and not _is_ours(folder, files):
-        raise FileExistsError(
-            f"{folder} exists and is not an earlier result of the same command; choose another folder, or remove it"
-        )
+    try:
+        there = {item.name for item in folder.iterdir()}
+        free = not there or (there <= set(files) and SIGN in (folder / files[0]).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        free = not folder.exists()
+    if not free:
+        raise FileExistsError(f"{folder} exists and is not an earlier result of this command; choose another folder")
     return folder
 
 
@@ -29,11 +32,3 @@ def written_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Iterat
     """Give a folder to write to, which is put in place at the end; after an error or Ctrl-C nothing is left of it."""
     with replaced_folder(check_folder(path, files)) as partial:
         yield partial
-
-
-def _is_ours(folder: Path, files: Sequence[str]) -> bool:
-    try:
-        there = {item.name for item in folder.iterdir()}
-        return not there or (there <= set(files) and SIGN in (folder / files[0]).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False

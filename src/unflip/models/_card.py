@@ -12,23 +12,13 @@ from unflip.models.folder import load, read_document
 LARGEST_TABLE = 20  # classes up to which T is printed
 SPECIAL = "\\`*_{}[]<>#|~&!$"  # characters with a meaning in Markdown, in the middle of a line
 ESTIMATE = ("estimate", "low", "high")
-CALLED = {
-    "clean_accuracy": "estimated accuracy on clean labels",
-    "baseline": "the same learner without correction",
-    "data": "file",
-}
+CALLED = {"clean_accuracy": "estimated accuracy on clean labels", "baseline": "the same learner without correction"}
+CALLED["data"] = "file"
 
 
 def card(model_folder: str | os.PathLike[str]) -> str:
-    """Return a model card in Markdown.
+    """Return the model card, in Markdown, of the folder that ``save`` wrote.
 
-    Parameters
-    ----------
-    model_folder : path-like
-        The folder that ``save`` wrote.
-
-    Notes
-    -----
     For a :class:`~unflip.tables.TableClassifier` the card shows all of ``metadata_`` and ``metrics_``. Their values are
     numbers, strings or, for an estimate with its interval, ``{"estimate": 0.9, "low": 0.87, "high": 0.93}``. The names
     ``metadata_["data"]``, ``metrics_["clean_accuracy"]`` and ``metrics_["baseline"]`` are spelled out. The noise is
@@ -43,9 +33,12 @@ def card(model_folder: str | os.PathLike[str]) -> str:
         raise ValueError(f"{folder} holds a {type(model).__name__}, not a classifier; only a classifier has a card")
     known = bool(noise) or any(getattr(classifier, name, None) is not None for name in ("transition_", "noise_rates_"))
     settings = {"method": type(classifier).__name__, **classifier.get_params(deep=False)}
-    made_with = [(name, value) for name, value in settings.items() if value is not None]
+    names = [_escaped(name) for name in classifier.classes_.tolist()]
+    shown = ", ".join(names[:LARGEST_TABLE]) + (", ..." if len(names) > LARGEST_TABLE else "")
+    made_with = [item for item in settings.items() if item[1] is not None]
     sections = {
-        f"# {_escaped(folder.resolve().name)}": _what(classifier),
+        f"# {_escaped(folder.resolve().name)}": f"A classifier of {len(names)} classes ({shown}). unflip trained it "
+        "from labels of which some are wrong; it predicts the clean label.",
         "## Data": _data(model, classifier),
         "## Noise found in the labels": _noise(classifier, noise),
         "## Accuracy": _accuracy(getattr(model, "metrics_", {}), known),
@@ -56,15 +49,6 @@ def card(model_folder: str | os.PathLike[str]) -> str:
     return "\n\n".join(f"{title}\n\n{text}" for title, text in sections.items()) + "\n"
 
 
-def _what(classifier: Any) -> str:
-    names = [_escaped(name) for name in classifier.classes_.tolist()]
-    shown = ", ".join(names[:LARGEST_TABLE]) + (", ..." if len(names) > LARGEST_TABLE else "")
-    return (
-        f"A classifier of {len(names)} classes ({shown}). unflip trained it from labels of which some are wrong; it "
-        "predicts the clean label."
-    )
-
-
 def _data(model: Any, classifier: Any) -> str:
     lines = [(CALLED.get(name, name), value) for name, value in getattr(model, "metadata_", {}).items()]
     parts = [_table(("", ""), lines)] if lines else []
@@ -73,8 +57,8 @@ def _data(model: Any, classifier: Any) -> str:
         shape = " x ".join(map(str, getattr(classifier, "input_shape_", None) or [classifier.n_features_in_]))
         parts.append(f"Samples are arrays of {shape} numbers.")
     elif not preprocessor.categories_ and not hasattr(preprocessor, "feature_names_in_"):
-        used = len(preprocessor.numbers_)
-        parts.append(f"Samples are arrays of {preprocessor.n_features_in_} numbers, {used} of which are used.")
+        given, used = preprocessor.n_features_in_, len(preprocessor.numbers_)
+        parts.append(f"Samples are arrays of {given} numbers, {used} of which are used.")
     else:
         columns = [(name, "number, standardized") for name in preprocessor.numbers_]
         columns += [(name, f"category, {len(values)} values") for name, values in preprocessor.categories_.items()]

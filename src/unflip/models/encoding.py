@@ -44,16 +44,9 @@ KINDS: dict[Any, str] = {
 }
 ATTRIBUTES = {name: kind for kind, names in KINDS.items() for name in names.split()}
 PLAIN = {int: Integral, float: Real, bool: (bool, Integral), str: str, dict: dict, NoneType: NoneType}
-CALLED = {
-    **dict.fromkeys((Integral, int), "a whole number"),
-    **dict.fromkeys((Real, float), "a number"),
-    bool: "a truth value",
-    str: "a string",
-    list: "a list",
-    dict: "a dictionary",
-    np.ndarray: "an array",
-    NoneType: "None",
-}
+CALLED: dict[Any, str] = {Integral: "a whole number", int: "a whole number", Real: "a number", float: "a number"}
+CALLED |= {bool: "a truth value", str: "a string", list: "a list", dict: "a dictionary", np.ndarray: "an array"}
+CALLED[NoneType] = "None"
 
 
 def encode_model(model: Any, key: str, arrays: Arrays) -> dict[str, Any]:
@@ -119,16 +112,14 @@ def _encode(value: Any, key: str, arrays: Arrays) -> Any:
     if hasattr(value, "_fitted_state"):
         return {"model": encode_model(value, key, arrays)}
     kind = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-    raise ValueError(
-        f"{name} cannot be saved without code because it is of type {kind}; labels and notes must be numbers or strings"
-    )
+    raise ValueError(f"{name} cannot be saved without code: it is of type {kind}; use numbers or strings instead")
 
 
 def _decode(value: Any, arrays: Arrays) -> Any:
     """Undo :func:`_encode`, taking what it needs out of ``arrays``; what was omitted becomes None."""
+    if isinstance(value, list):
+        raise ValueError("there is a list where an entry is expected")
     if not isinstance(value, dict):
-        if isinstance(value, list):
-            raise ValueError("there is a list where an entry is expected")
         return value
     (tag, content), *more = value.items()
     if [name for name, _ in more] != (["dtype"] if tag in ("values", "strings") else []):
@@ -168,17 +159,10 @@ def check_classifier(model: Any) -> None:
     c, d = len(classes), prod(shape)
     if c < 2 or not all(_is(size, Integral) and size >= 1 for size in shape):
         raise ValueError(f"it is a classifier of {c} classes and {' x '.join(map(str, shape))} features")
-    shapes = {
-        "coef_": (c, d),
-        "intercept_": (c,),
-        "centroid_": (d, c),
-        "mean_operator_": (c, d),
-        "noise_rates_": (c, 2),
-        "feature_names_in_": (d,),
-    }
+    shapes: dict[str, tuple[int, ...]] = {"coef_": (c, d), "intercept_": (c,), "centroid_": (d, c)}
+    shapes |= {"mean_operator_": (c, d), "noise_rates_": (c, 2), "feature_names_in_": (d,)}
     for name, expected in shapes.items():
-        if name in state and np.shape(state[name]) != expected:
-            found = np.shape(state[name])
+        if name in state and (found := np.shape(state[name])) != expected:
             raise ValueError(f"{name} has shape {found}; {c} classes and {d} features need {expected}")
     if "transition_" in state and not (network and state["transition_"] is None):  # some networks need no T
         check_transition(state["transition_"], c)
@@ -238,17 +222,14 @@ def _check_attributes(model: Any, attributes: Any) -> None:
         if item not in ATTRIBUTES and item not in own:
             raise ValueError(f"{name} has no fitted attribute {item!r}")
         kind = ATTRIBUTES.get(item, object)
-        if isinstance(kind, int):
-            right = isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim == kind
-        else:
-            right = _is(value, kind)
-        if not right:
-            wanted = f"an array of numbers with {kind} dimensions" if isinstance(kind, int) else _called(kind)
-            raise ValueError(f"{item} of {name} must be {wanted}; got {_called(type(value))}")
+        if not _is(value, kind):
+            raise ValueError(f"{item} of {name} must be {_called(kind)}; got {_called(type(value))}")
 
 
 def _is(value: Any, kind: Any) -> bool:
-    """Like isinstance, except that a truth value is a number only where truth values are allowed."""
+    """Like isinstance, except that a truth value is a number only where truth values are allowed; see KINDS."""
+    if isinstance(kind, int):
+        return isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim == kind
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if isinstance(value, bool | np.bool_):
         return bool in kinds or object in kinds
@@ -256,6 +237,8 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _called(kind: Any) -> str:
+    if isinstance(kind, int):
+        return f"an array of numbers with {kind} dimensions"
     if get_origin(kind) is Literal:
         return " or ".join(map(repr, get_args(kind)))
     choices = kind if isinstance(kind, tuple) else get_args(kind) if isinstance(kind, UnionType) else ()

@@ -17,10 +17,7 @@ from unflip.registry import saved_classes
 FORMAT = 1
 DOCUMENT, WEIGHTS = "model.json", "weights.safetensors"
 LIBRARIES = ("numpy", "scipy", "sklearn", "pandas", "torch")  # whose versions a file records
-BROKEN = (
-    *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError),
-    *(RuntimeError, TypeError, ValueError),
-)
+BROKEN = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 
 
 class Savable:
@@ -66,17 +63,12 @@ class Savable:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that ``save`` wrote. No code from the file is run.
+    """Read a model from the folder that ``save`` wrote. No code from the file is run.
 
     A file that is truncated, edited (checksums tell), of a newer format or not one of ours is refused with the reason.
     So is one whose parts do not fit together: coefficients whose shape is not classes by features, a T whose rows do
     not sum to one, categories that make another number of features, weights that do not give probabilities, or
     parameters, attributes or arrays that the class does not have.
-
-    Parameters
-    ----------
-    path : path-like
-        The model's folder.
     """
     folder = Path(path)
     document = read_document(folder)
@@ -107,17 +99,13 @@ def read_document(folder: Path) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         version, name, versions = document["format"], document["class"], document.get("versions", {})
-        if not isinstance(name, str):
-            raise ValueError(f"its class is {name!r}")
-        if not isinstance(versions, dict):
-            raise ValueError(f"its versions are {versions!r}")
+        if not isinstance(name, str) or not isinstance(versions, dict):
+            raise ValueError(f"its class is {name!r} and its versions are {versions!r}")
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if type(version) is not int or version != FORMAT:  # True == 1 == 1.0
-        raise ValueError(
-            f"{folder} has format {version!r}; this version of unflip ({__version__}) reads format {FORMAT}. "
-            "Upgrade unflip, or save the model again"
-        )
+        reads = f"unflip {__version__} reads format {FORMAT}"
+        raise ValueError(f"{folder} has format {version!r}, but {reads}. Upgrade unflip, or save the model again")
     return document
 
 
@@ -136,18 +124,14 @@ def check_model_folder(path: str | os.PathLike[str]) -> None:
 
 def check_replaceable(path: Path) -> None:
     """Refuse a path that holds anything but a saved model or an empty folder."""
-    if path.exists() and not _is_saved_model(path) and not (path.is_dir() and not any(path.iterdir())):
-        raise FileExistsError(
-            f"{path} exists and is not a folder with a saved model and nothing else; choose another path"
-        )
-
-
-def _is_saved_model(path: Path) -> bool:
     try:
-        document = json.loads((path / DOCUMENT).read_text(encoding="utf-8"))
-        return {item.name for item in path.iterdir()} <= {DOCUMENT, WEIGHTS} and document["class"] in saved_classes()
+        there = {item.name for item in path.iterdir()}
+        ours = there <= {DOCUMENT, WEIGHTS}
+        free = not there or (ours and json.loads((path / DOCUMENT).read_bytes())["class"] in saved_classes())
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        free = not path.exists()
+    if not free:
+        raise FileExistsError(f"{path} exists and is not a saved model and nothing else; choose another path")
 
 
 def _read_weights(path: Path, digest: Any) -> Arrays:

@@ -51,53 +51,28 @@ class ComparedClassifier:
     @property
     def numbers(self) -> list[float]:
         """The ends of the interval and the accuracies on labels."""
-        ends = self.low, self.high, self.noisy_accuracy, self.clean_accuracy
-        return [number for number in ends if number is not None]
+        numbers = self.low, self.high, self.noisy_accuracy, self.clean_accuracy
+        return [number for number in numbers if number is not None]
 
 
 @dataclass(frozen=True)
 class Page:
-    """What the page shows, as plain data.
-
-    Parameters
-    ----------
-    title : str
-    summary : sequence of (label, text)
-        Facts at the top, such as ("classifier", "MC-LDCE").
-    classes : sequence of str
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    noisy_counts, clean_counts : array-like of shape (n_classes,)
-        The number of samples of each class by the given labels, and by the true labels as estimated.
-    noise_rates : array-like of shape (n_classes,)
-        The share of each true class that was given another label.
-    curves : mapping of str to sequence of float
-        Training curves with one value per epoch; a value that is not finite leaves a gap.
-    classifiers : sequence of ComparedClassifier
-    suspects : sequence of Suspect or None
-        In the order of the export; their labels are among ``classes``. None if nobody looked for any.
-    n_samples, n_suspects_total : int
-        Sizes of the data, which may be larger than the list on the page.
-    made_with : str
-        The line at the bottom: program, version, command.
-    noise_rate : float, default=None
-        The share of wrong labels, shown at the top. If None, it is computed from T and ``clean_counts``.
-    """
+    """What the page shows, as plain data."""
 
     title: str
-    summary: Sequence[tuple[str, str]]
+    summary: Sequence[tuple[str, str]]  # facts at the top, such as ("classifier", "MC-LDCE")
     classes: Sequence[str]
-    transition: ArrayLike
-    noisy_counts: ArrayLike
-    clean_counts: ArrayLike
-    noise_rates: ArrayLike
-    curves: Mapping[str, Sequence[float]]
+    transition: ArrayLike  # T[i, j] = P(noisy = j | clean = i)
+    noisy_counts: ArrayLike  # the number of samples of each class by the given labels
+    clean_counts: ArrayLike  # and by the true labels, as estimated
+    noise_rates: ArrayLike  # the share of each true class that was given another label
+    curves: Mapping[str, Sequence[float]]  # one value per epoch of training; one that is not finite leaves a gap
     classifiers: Sequence[ComparedClassifier]
-    suspects: Sequence[Suspect] | None
-    n_samples: int
-    n_suspects_total: int
-    made_with: str
-    noise_rate: float | None = None
+    suspects: Sequence[Suspect] | None  # in the order of the export; None if nobody looked for any
+    n_samples: int  # of the data
+    n_suspects_total: int  # of the data, which may have more than the list on the page
+    made_with: str  # the line at the bottom: program, version, command
+    noise_rate: float | None = None  # shown at the top; if None, it is computed from T and clean_counts
 
 
 def check_page(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
@@ -117,36 +92,27 @@ def check_page(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
     rate, largest = page.noise_rate, counts["noise_rates"].max()
     _expect(rate is None or 0 <= rate <= 1, f"noise_rate must be a fraction or None; got {rate}")
     _expect(largest <= 1, f"noise_rates must be fractions; got {largest:g}")
-    n, total = len(suspects), page.n_suspects_total
-    _expect(
-        n <= total <= page.n_samples,
-        f"{n} suspects are listed, n_suspects_total={total} and n_samples={page.n_samples}; none of these numbers may "
-        "be larger than the next one",
-    )
+    n, total, size = len(suspects), page.n_suspects_total, page.n_samples
+    order = f"{n} suspects are listed, n_suspects_total={total} and n_samples={size}; none may exceed the next"
+    _expect(n <= total <= size, order)
     for entry in page.classifiers:
         finite = all(map(np.isfinite, (entry.accuracy_estimate, *entry.numbers)))
         _expect(finite, f"the numbers of {entry.name!r} must be finite; got {entry}. Use None for what is unknown")
-        _expect(
-            entry.low <= entry.accuracy_estimate <= entry.high,
-            f"the estimate of {entry.name!r}, {entry.accuracy_estimate:g}, must be inside its interval; got "
-            f"{entry.low:g} to {entry.high:g}",
-        )
+        low, estimate, high = entry.low, entry.accuracy_estimate, entry.high
+        outside = f"the estimate of {entry.name!r}, {estimate:g}, must be inside its interval; got {low:g} to {high:g}"
+        _expect(low <= estimate <= high, outside)
     for suspect in suspects:
-        _check_suspect(suspect, classes)
-    return T, counts
-
-
-def _check_suspect(suspect: Suspect, classes: set[str]) -> None:
-    name, probability, picture = suspect.name, suspect.probability, suspect.thumbnail
-    _expect(isinstance(name, str), f"the name of suspect {name!r} must be text; write {str(name)!r}")
-    for label in (suspect.given, suspect.suggested):
-        _expect(label in classes, f"suspect {name!r} has the label {label!r}, which is not one of the classes")
-    _expect(0 <= probability <= 1, f"suspect {name!r} has probability {probability}; it must be in 0 .. 1")
-    if picture is not None:
+        name, probability = suspect.name, suspect.probability
+        picture = PNG if suspect.thumbnail is None else suspect.thumbnail
+        _expect(isinstance(name, str), f"the name of suspect {name!r} must be text; write {str(name)!r}")
+        for label in (suspect.given, suspect.suggested):
+            _expect(label in classes, f"suspect {name!r} has the label {label!r}, which is not one of the classes")
+        _expect(0 <= probability <= 1, f"suspect {name!r} has probability {probability}; it must be in 0 .. 1")
         _expect(picture.startswith(PNG), f"the thumbnail of suspect {name!r} is not a PNG; it begins {picture[:8]!r}")
-    # JSON would carry a lone surrogate, but the exported CSV could not.
-    encoded = name.encode(errors="replace").decode() == name
-    _expect(encoded, f"the name of suspect {name!r} is not valid text; rename the file, or give its row number")
+        # JSON would carry a lone surrogate, but the exported CSV could not.
+        encoded = name.encode(errors="replace").decode() == name
+        _expect(encoded, f"the name of suspect {name!r} is not valid text; rename the file, or give its row number")
+    return T, counts
 
 
 def _expect(right: Any, message: str) -> None:

@@ -8,20 +8,14 @@ from numpy.typing import ArrayLike
 
 from unflip.page.data import PNG
 
-LARGEST = 48  # pixels per side
 COLOR_TYPES = {1: 0, 3: 2, 4: 6}  # of PNG: gray, RGB, RGB with transparency
 
 
-def thumbnail(image: ArrayLike, low: float = 0.0, high: float = 1.0, largest: int = LARGEST) -> bytes:
+def thumbnail(image: ArrayLike, low: float = 0.0, high: float = 1.0, largest: int = 48) -> bytes:
     """Return an image as a PNG of at most ``largest`` pixels per side, each the mean of a square of pixels.
 
-    Parameters
-    ----------
-    image : array-like of shape (channels, height, width)
-        One, three or four channels; any other number of channels is averaged.
-    low, high : float, default=0.0 and 1.0
-        The values that become black and full intensity.
-    largest : int, default=48
+    The image has shape (channels, height, width); other numbers of channels than one, three or four are averaged.
+    ``low`` becomes black and ``high`` full intensity.
     """
     pixels = np.asarray(image, dtype=np.float64)
     if pixels.ndim != 3:

@@ -23,24 +23,16 @@ except ModuleNotFoundError as error:
 def write_page(page: Page, path: str | Path) -> Path:
     """Write the page as one HTML file that needs no network, and return its path.
 
-    The file appears whole or not at all; the same data give the same bytes. Every name stays text: the template escapes
-    it, the data are in a JSON block without ``<``, and the page's policy lets no script run but its own, identified by
-    its hash.
+    A page that contradicts itself, or has a name that cannot be written as UTF-8, causes a ValueError. The file appears
+    whole or not at all; the same data give the same bytes. Every name stays text: the template escapes it, the data are
+    in a JSON block without ``<``, and the page's policy lets no script run but its own, identified by its hash.
 
-    Notes
-    -----
     The page exports ``name,given,corrected`` of the ticked suspects as CSV according to RFC 4180 (CRLF, quotes where
     needed, UTF-8 without a byte order mark), with every value exactly as it came, because the file is meant to be
     joined with the data by name. A value that a spreadsheet would take for a formula (it begins with ``= + - @``, a tab
     or a return, and is not a number) is therefore not altered; the page says how many there are and that they should be
     imported as text.
 
-    Raises
-    ------
-    ValueError
-        If the page contradicts itself, or a name cannot be written as UTF-8.
-    ModuleNotFoundError
-        If jinja2 is missing.
     """
     T, counts = check_page(page)
     rate, clean = page.noise_rate, counts["clean_counts"]
@@ -64,9 +56,7 @@ def write_page(page: Page, path: str | Path) -> Path:
         return write_whole(path, html.encode())
     except UnicodeEncodeError as error:
         bad = html[error.start : error.end]
-        raise ValueError(
-            f"a name on the page has {bad!r}, which is not a character; decode it as text first"
-        ) from error
+        raise ValueError(f"a name on the page has {bad!r}, not a character; decode it as text first") from error
 
 
 def _data(page: Page, T: FloatArray) -> str:

@@ -25,7 +25,6 @@ ALPHA = 0.25  # penalty of the models per feature; the temperature makes up for 
 LEAST_ROWS = 20  # distinct rows per class; with fewer, the models of the folds know too little
 LARGE = 10_000_000  # n_samples x n_features x n_classes: from here on two folds instead of five
 LIFT = 0.01  # EM cannot leave a zero, so the start is mixed with this much of the uniform matrix
-EM_STEPS = 30
 SETTLED = 0.005  # mean change of a row of T, summed over its entries, at which the rounds end
 # Distinct rows that suffice to choose a scaling: in all, per feature and per class, whichever is most. With fewer rows
 # per feature all models overfit, and the scaling with fewer effective features leads too easily.
@@ -52,18 +51,15 @@ def em_transition(
     T = np.array(transition, dtype=np.float64)
     c = len(T)
     w = np.ones(len(y)) if sample_weight is None else sample_weight
-    order = np.argsort(y, kind="stable")
-    P, w = posteriors[order], w[order]
-    parts = [(P[rows], w[rows]) for rows in _slices(y[order], c)]  # samples of one noisy label each
+    parts = [(posteriors[y == j], w[y == j]) for j in range(c)]
     for _ in range(steps):
         N = np.empty((c, c))
         for j, (p, weight) in enumerate(parts):
-            q = np.maximum(p @ T[:, j], 1e-300)
-            N[:, j] = T[:, j] * (p.T @ (weight / q))
-        free = _unit_rows(N, T)  # a class without samples keeps its row
+            N[:, j] = T[:, j] * (p.T @ (weight / np.maximum(p @ T[:, j], 1e-300)))
+        free = unit_rows(N, T)  # a class without samples keeps its row
         drawn = np.maximum(free - volume * T * np.linalg.pinv(T).T, 0) if volume else free
         on_top = (drawn.argmax(axis=1) == np.arange(c)) | (volume == 0)
-        T = np.where(on_top[:, np.newaxis], _unit_rows(drawn, free), free)
+        T = np.where(on_top[:, np.newaxis], unit_rows(drawn, free), free)
     return T
 
 
@@ -96,15 +92,10 @@ class Problem(NamedTuple):
 
     def take(self, kept: NDArray[np.bool_]) -> "Problem":
         """Return the problem of some of the rows, in the same coordinates."""
-        weights = self.weights[kept]
-        share = float(weights.sum())
-        return self._replace(
-            X=self.X[kept],
-            weights=weights / share,
-            slices=_slices(self.codes[kept], len(self.slices)),
-            keys=self.keys[kept],
-            total=self.total * share,
-        )
+        share = float(self.weights[kept].sum())
+        slices = _slices(self.codes[kept], len(self.slices))
+        rows = {"X": self.X[kept], "weights": self.weights[kept] / share, "slices": slices, "keys": self.keys[kept]}
+        return self._replace(**rows, total=self.total * share)
 
     def with_penalty(self, penalty: float) -> "Problem":
         """Return the problem with another penalty, in coordinates in which the loss is evenly curved.
@@ -172,20 +163,15 @@ class Problem(NamedTuple):
 def prepare(
     X: Any, codes: IntArray, weights: FloatArray | None, c: int, volume: float, penalty: float, scaling: str = "each"
 ) -> tuple[Problem, FloatArray, FloatArray]:
-    """Return the problem in scaled, centered features, and the mean and scale of the given ones.
-
-    ``scaling`` is "each", which scales every feature to unit variance, or "common", which divides all of them by one
-    number so that their mean variance is one.
-    """
+    """Return the problem in scaled, centered features, and the mean and scale of the given ones; see ``VolMin``."""
     w = np.ones(len(codes)) if weights is None else weights
     order = np.argsort(codes, kind="stable")
     order = order[w[order] > 0]
-    w = w[order]
-    n, d = len(order), X.shape[1]
-    dtype = np.float64 if n * d * c <= SMALL else np.float32
-    total = float(w.sum())
-    share = w / total
+    total = float(w[order].sum())
+    share = w[order] / total
     X = X[order]  # a copy
+    n, d = X.shape
+    dtype = np.float64 if n * d * c <= SMALL else np.float32
     keys = row_keys(X)
     if sparse.issparse(X):
         mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=share)
@@ -208,8 +194,7 @@ def prepare(
         H = X.multiply(half).tocsr() if sparse.issparse(X) else X * half
         S = H.T @ H
         covariance = np.asarray(S.todense() if sparse.issparse(S) else S, dtype=np.float64) - np.outer(center, center)
-    slices = _slices(codes[order], c)
-    problem = Problem(X, center, share, slices, keys, total, covariance, None, volume, penalty)
+    problem = Problem(X, center, share, _slices(codes[order], c), keys, total, covariance, None, volume, penalty)
     return problem.with_penalty(penalty), mean, scale
 
 
@@ -254,14 +239,13 @@ def cross_fit(
 ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
     """Return T refined, and W (c, d) and b (c,) of the clean model that goes with it; None if there are too few rows.
 
-    A model that saw a label explains it by itself, which leaves T too close to the identity. So each fold gets the
-    logits z of a model that did not see it, fitted through the current T; then T and one temperature t are fitted to
-    the noisy labels of all folds, and the next round begins::
+    Each fold gets the logits z of a model that did not see it, fitted through the current T; then T, by EM, and one
+    temperature t are fitted to the noisy labels of all folds, and the next round begins, unless T hardly moved::
 
         max over t, T   sum_i w_i log (softmax(t z_i) T)[y_i]
 
-    T is fitted by EM. The temperature matters: penalized models are less sure than they should be, and T would have to
-    make up for it. The rounds end early when T hardly moves. If T is ``known``, only the temperature is fitted.
+    Without the temperature, T would have to make up for penalized models, which are less sure than they should be. If T
+    is ``known``, only the temperature is fitted.
     """
     n_folds, c, codes = _number_of_folds(problem), len(problem.slices), problem.codes
     if not n_folds:
@@ -280,7 +264,7 @@ def cross_fit(
         if known:
             break
         posteriors = softmax(temperature * z, axis=0).T
-        before, T = T, em_transition(posteriors, codes, T, steps=EM_STEPS, sample_weight=problem.weights)
+        before, T = T, em_transition(posteriors, codes, T, steps=30, sample_weight=problem.weights)
         if np.abs(T - before).sum() < SETTLED * c:
             break
     W, b = problem.unpack(fit_model(problem, T, np.mean(models, axis=0)))
@@ -338,7 +322,7 @@ def _slices(codes: IntArray, c: int) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in pairwise(np.searchsorted(codes, np.arange(c + 1)))]
 
 
-def _unit_rows(A: FloatArray, otherwise: FloatArray) -> FloatArray:
+def unit_rows(A: NDArray[Any], otherwise: FloatArray) -> FloatArray:
     """Return A with rows that sum to one; a row of zeros becomes that of ``otherwise``."""
     sums = A.sum(axis=1, keepdims=True)
     return np.where(sums > 0, A / np.where(sums > 0, sums, 1), otherwise)
@@ -347,9 +331,8 @@ def _unit_rows(A: FloatArray, otherwise: FloatArray) -> FloatArray:
 def _scale(mean: FloatArray, variance: FloatArray, scaling: str) -> FloatArray:
     """Return standard deviations, or the root of the mean variance for all; one where that is zero up to rounding."""
     rounding = (10 * np.finfo(np.float32).eps * mean) ** 2
+    variance = np.where(variance > rounding, variance, 0).astype(np.float64)
     if scaling == "common":
         # The mean over all features, including constant ones: it is that of the same data in any other axes.
-        variance = np.full(len(mean), np.where(variance > rounding, variance, 0.0).mean(dtype=np.float64))
-        rounding = np.zeros(len(mean))
-    scale: FloatArray = np.sqrt(np.where(variance > rounding, variance, 1.0)).astype(np.float64)
-    return scale
+        variance = np.full(len(mean), variance.mean())
+    return np.sqrt(np.where(variance > 0, variance, 1))

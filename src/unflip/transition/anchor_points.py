@@ -33,22 +33,17 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
         Take the sample at this percentile of P(noisy = i | x) instead of the maximum, which is often an outlier. If
         None, the maximum is taken. Large classes need a smaller percentile and rare classes a larger one: if fewer than
         100 - percentile per cent of the samples belong to class i, the sample at the percentile does not.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
-    random_state : int, RandomState instance or None, default=None
-        Passed to ``classifier`` if it takes one.
+    classes, random_state
+        As in :class:`VolMin`. The seed is passed to ``classifier`` if it takes one.
 
     Attributes
     ----------
     transition_ : ndarray of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
-    classes_ : ndarray of shape (n_classes,)
-    class_prior_ : ndarray of shape (n_classes,)
-        The clean class prior, computed from the noisy one through T.
+    classes_, class_prior_ : ndarray of shape (n_classes,)
+        The classes, and the clean class prior, computed from the noisy one through T.
     classifier_ : classifier
         The fitted model of the noisy posterior; its labels are class codes.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Notes
     -----
@@ -83,24 +78,15 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Requires a classifier that takes sample weights.
-        """
+        """Fit to noisy labels ``y`` of any kind; ``X`` may be sparse. Weights need a classifier that takes them."""
         if self.percentile is not None and not 0 < self.percentile <= 100:
             raise ValueError(f"percentile must be in (0, 100], or None for the maximum; got {self.percentile!r}")
         X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
         if weights is not None:
             counted = np.flatnonzero(weights > 0)
             X, codes, weights = X[counted], codes[counted], weights[counted]
-        self.classifier_ = self._fitted_classifier(X, codes, weights)
         w = np.ones(len(codes)) if weights is None else weights
+        self.classifier_ = self._fitted_classifier(X, codes, weights)
         self.transition_ = well_conditioned(self._transition(self._noisy_proba(X), codes, w))
         noisy_prior = np.bincount(codes, w, minlength=len(self.classes_)) / w.sum()
         self.class_prior_ = clean_prior(noisy_prior, self.transition_)
@@ -114,8 +100,7 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely clean label of each sample, shape (n_samples,)."""
-        best = self.predict_proba(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return labels
 
     def _transition(self, proba: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
@@ -131,19 +116,15 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
             both = {} if weights is None else {f"{step}__sample_weight": weights for step in model.named_steps}
             return model.fit(X, codes, **both)
         if not hasattr(self.classifier, "predict_proba"):
-            raise ValueError(
-                f"classifier must have predict_proba; {type(self.classifier).__name__} has none. Wrap it in "
-                "sklearn.calibration.CalibratedClassifierCV"
-            )
+            name = type(self.classifier).__name__
+            raise ValueError(f"classifier must have predict_proba; {name} has none. Wrap it in CalibratedClassifierCV")
         model = clone(self.classifier)
         if self.random_state is not None and "random_state" in model.get_params():
             model.set_params(random_state=self.random_state)
         if weights is None:
             return model.fit(X, codes)
         if not has_fit_parameter(model, "sample_weight"):
-            raise ValueError(
-                f"sample_weight was given, but {type(model).__name__}.fit does not take it; use another classifier"
-            )
+            raise ValueError(f"{type(model).__name__}.fit does not take sample_weight; use another classifier")
         return model.fit(X, codes, sample_weight=weights)
 
     def _noisy_proba(self, X: Any) -> FloatArray:
@@ -164,12 +145,10 @@ def anchor_rows(proba: FloatArray, weights: FloatArray, percentile: float | None
     The percentile is the smallest value with at least that share of the weight at or below it, so a weight of two
     equals two samples. A class that has zero probability everywhere keeps the row of the identity.
     """
-    c = proba.shape[1]
-    T = np.eye(c)
+    T = np.eye(proba.shape[1])
     for i in np.flatnonzero(proba.max(axis=0) > 0):
         order = np.lexsort((*proba.T, proba[:, i]))  # the whole row breaks ties, whatever the order of the samples
         below = np.cumsum(weights[order])
-        # A hair less than the share, because sums of weights are rounded.
-        share = 1.0 if percentile is None else percentile / 100 - 1e-12
+        share = 1.0 if percentile is None else percentile / 100 - 1e-12  # a hair less: sums of weights are rounded
         T[i] = proba[order[np.searchsorted(below, share * below[-1])]]
     return T / T.sum(axis=1, keepdims=True)

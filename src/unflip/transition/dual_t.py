@@ -3,6 +3,7 @@
 import numpy as np
 
 from unflip._validation import FloatArray, IntArray
+from unflip.transition._cross_fit import unit_rows
 from unflip.transition.anchor_points import AnchorPoints, anchor_rows
 
 
@@ -20,11 +21,10 @@ class DualT(AnchorPoints):
 
     Notes
     -----
-    A class that is never predicted keeps the row of the identity in T_spade. A matrix whose condition number is above
-    100 is mixed with the identity until it is not. The product is meant for over-confident classifiers such as deep
-    networks: a calibrated posterior at the anchor is already the row of T, and T_spade adds the noise a second time.
-    With logistic regression on CIFAR-10 features it was worse than the default :class:`AnchorPoints` under each noise
-    tried.
+    A class that is never predicted keeps the row of the identity in T_spade. The product is meant for over-confident
+    classifiers such as deep networks: a calibrated posterior at the anchor is already the row of T, and T_spade adds
+    the noise a second time. With logistic regression on CIFAR-10 features it was worse than the default
+    :class:`AnchorPoints` under each noise tried.
 
     References
     ----------
@@ -47,6 +47,4 @@ def noisy_given_predicted(proba: FloatArray, codes: IntArray, weights: FloatArra
     """Return T_spade, the shares of the noisy labels among the samples of each predicted class."""
     c = proba.shape[1]
     counts = np.bincount(proba.argmax(axis=1) * c + codes, weights, minlength=c * c).reshape(c, c)
-    empty = counts.sum(axis=1) == 0
-    counts[empty] = np.eye(c)[empty]
-    return counts / counts.sum(axis=1, keepdims=True)
+    return unit_rows(counts, np.eye(c))

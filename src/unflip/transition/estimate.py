@@ -29,11 +29,8 @@ def estimate_transition(
     method : {"volmin", "anchor", "dual-t", "volminnet", "crossfit-em"} or estimator, default="volmin"
         :class:`VolMin`, :class:`AnchorPoints`, :class:`DualT`, :class:`VolMinNet`, :class:`CrossFitEM`; or any
         estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
-    classes : array-like of shape (n_classes,), default=None
-        All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
-    random_state : int, RandomState instance or None, default=None
-    **params
-        Further parameters of the estimator.
+    classes, random_state, **params
+        Parameters of the estimator; ``classes`` and ``random_state`` as in :class:`VolMin`.
 
     Examples
     --------
@@ -41,28 +38,19 @@ def estimate_transition(
     >>> from unflip.noise import corrupt, symmetric
     >>> X, y = make_blobs(3000, centers=3, random_state=1)
     >>> estimate_transition(X, corrupt(y, symmetric(3, 0.4), random_state=0)).round(1)
-    array([[0.6, 0.2, 0.2],
-           [0.2, 0.6, 0.2],
-           [0.2, 0.2, 0.6]])
+    array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
     """
     if isinstance(method, str):
-        from unflip import transition
-
-        estimator = getattr(transition, registry.find(method, "transition").cls)()
+        estimator = registry.find(method, "transition").load()()
     elif hasattr(method, "fit") and not isinstance(method, type):
         estimator = clone(method)
     else:
-        raise ValueError(
-            f"method must be one of {', '.join(registry.names('transition'))}, or an estimator with fit and "
-            f"transition_; got {method!r}"
-        )
+        names = ", ".join(registry.names("transition"))
+        raise ValueError(f"method must be one of {names}, or an estimator with fit and transition_; got {method!r}")
     given = {"classes": classes, "random_state": random_state}
     known = estimator.get_params(deep=False)
     params |= {name: value for name, value in given.items() if value is not None and name in known}
     estimator.set_params(**params).fit(X, y)
     if not hasattr(estimator, "transition_"):
-        raise ValueError(
-            f"method must be an estimator that has transition_ after fit; {method!r} does not. "
-            "AnchorPoints(classifier) turns a classifier into one"
-        )
+        raise ValueError(f"{method!r} has no transition_ after fit; AnchorPoints(classifier) estimates it")
     return check_transition(estimator.transition_)

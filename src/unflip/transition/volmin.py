@@ -17,7 +17,6 @@ from unflip.transition._cross_fit import Problem, choose_scaling, cross_fit, fit
 
 LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
 FLOOR = 1e-6  # added to the squared singular values of T in the volume
-SCALINGS = ("each", "common", "auto")
 
 
 class VolMin(LinearClassifier):
@@ -60,20 +59,14 @@ class VolMin(LinearClassifier):
     ----------
     transition_ : ndarray of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
-    classes_ : ndarray of shape (n_classes,)
-    class_prior_ : ndarray of shape (n_classes,)
-        The clean class prior: the mean of ``predict_proba`` over the training data.
+    classes_, class_prior_ : ndarray of shape (n_classes,)
+        The classes, and the clean class prior: the mean of ``predict_proba`` over the training data.
     scaling_ : {"each", "common"}
         The scaling that was used.
-    coef_ : ndarray of shape (n_classes, n_features)
-        Coefficients of the clean class, for the features as given.
-    intercept_ : ndarray of shape (n_classes,)
-    n_iter_ : int
-        Iterations that minimized the volume. Like ``loss_``, only set if T was estimated.
-    loss_ : float
-        The objective at the solution.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    coef_, intercept_ : ndarray of shape (n_classes, n_features) and (n_classes,)
+        The linear scores of the clean classes, for the features as given.
+    n_iter_, loss_ : int and float
+        Iterations that minimized the volume, and the objective at the solution. Only set if T was estimated.
 
     Notes
     -----
@@ -82,7 +75,7 @@ class VolMin(LinearClassifier):
     no data, keeps zeros of T from running to minus infinity in V, and vanishes as n grows.
 
     *Volume.* log|det T| falls without bound near singular matrices, so ``log det(T T' + 1e-6 I) / 2`` is used, which
-    differs from it only there. A result whose condition number is above 100 is mixed with the identity until it is not.
+    differs only there. A result whose condition number is above 100 is mixed with the identity until it is not.
 
     *Solver.* Full-batch L-BFGS with analytic gradients: weights equal repetition, and every run gives the same result.
     W is solved in coordinates in which the covariance of X is the identity (up to 1,024 features), V in steps of
@@ -153,20 +146,12 @@ class VolMin(LinearClassifier):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        """
+        """Fit to noisy labels ``y`` of any kind; ``X`` may be sparse."""
         self._check_parameters()
         X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
-        c, d = len(self.classes_), X.shape[1]
+        c, penalty = len(self.classes_), self.alpha * X.shape[1]
         self.scaling_ = choose_scaling(X, codes, weights, c) if self.scaling == "auto" else self.scaling
-        problem, mean, scale = prepare(X, codes, weights, c, self.volume, self.alpha * d, self.scaling_)
+        problem, mean, scale = prepare(X, codes, weights, c, self.volume, penalty, self.scaling_)
         if self.transition is None:
             T, W, b = self._minimum_volume(problem)
             if self.rounds:
@@ -176,9 +161,8 @@ class VolMin(LinearClassifier):
             T, _ = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
             _, W, b = cross_fit(problem, T, 1, known=True) or (T, *problem.unpack(fit_model(problem, T)))
         self.transition_ = T
-        proba = softmax(problem.logits(W, b), axis=0)
-        self.class_prior_ = proba.astype(np.float64) @ problem.weights
-        self.class_prior_ /= self.class_prior_.sum()
+        prior = softmax(problem.logits(W, b), axis=0).astype(np.float64) @ problem.weights
+        self.class_prior_ = prior / prior.sum()
         self.coef_ = W / scale
         self.intercept_ = b - self.coef_ @ mean
         return self
@@ -188,14 +172,9 @@ class VolMin(LinearClassifier):
         c, d = len(problem.slices), problem.X.shape[1]
         small = problem.X.dtype == np.float64
         tol = self.tol if self.tol is not None else (1e-10 if small else 1e-4)
-        result = minimize(
-            _objective,
-            np.zeros(d * c + c + c * c),
-            args=(problem,),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20},
-        )
+        options = {"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20}
+        start = np.zeros(d * c + c + c * c)
+        result = minimize(_objective, start, args=(problem,), jac=True, method="L-BFGS-B", options=options)
         theta = result.x
         if result.nit >= self.max_iter:
             warnings.warn(
@@ -222,7 +201,7 @@ class VolMin(LinearClassifier):
             value: Any = getattr(self, name)
             if not (isinstance(value, Real) and 0 <= float(value) < np.inf) and not (name == "tol" and value is None):
                 raise ValueError(f"{name} must be a number >= 0; got {value!r}")
-        if not (isinstance(self.scaling, str) and self.scaling in SCALINGS):
+        if not (isinstance(self.scaling, str) and self.scaling in ("each", "common", "auto")):
             raise ValueError(f"scaling must be 'each', 'common' or 'auto'; got {self.scaling!r}")
         for name, least in (("rounds", 0), ("max_iter", 1)):
             value = getattr(self, name)
@@ -239,8 +218,7 @@ def _unpack(theta: FloatArray, problem: Problem) -> tuple[FloatArray, FloatArray
 def _transition(V: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return T, sigmoid(V) and the row sums of A = I + sigmoid(V) * (1 - I), with T = A / row sums."""
     s = np.maximum(expit(V), 1e-12)
-    A = s.copy()
-    np.fill_diagonal(A, 1)
+    A = np.where(np.eye(len(V), dtype=bool), 1, s)
     sums = A.sum(axis=1, keepdims=True)
     return A / sums, s, sums
 
