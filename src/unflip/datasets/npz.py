@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip._validation import check_codes, check_same_length
-from unflip.datasets.cifar10 import count_cifar10, read_cifar10
 from unflip.datasets.entry import Arrays, Codes, Dataset, Float32Array, check_test_is_not_train
+from unflip.datasets.images import count_cifar10, read_cifar10
 
 DIGITS = tuple("0123456789")
 HEADER = 10_000  # limit for the header of an .npy file in bytes; plain arrays have about 118
@@ -65,8 +65,20 @@ def read_cifar10n(*paths: Path, key: str) -> Arrays:
     """Read CIFAR-10N: the features or the batches of CIFAR-10, then the label file with the labels ``key``."""
     *samples, labels = paths
     _check_human_labels(labels, key)
-    arrays = read_cifar10(*samples) if len(samples) > 1 else read_cifar10_features(*samples)
-    return _with_human_labels(arrays, samples[0], labels, key)
+    images = read_cifar10(*samples) if len(samples) > 1 else read_cifar10_features(*samples)
+    found = read_arrays(labels, ("clean_label", key))
+    try:
+        clean, noisy = (check_codes(found[name], 10).astype(np.int64) for name in ("clean_label", key))
+        check_same_length(x_train=images.x_train, clean_label=clean, **{key: noisy})
+    except ValueError as error:
+        raise ValueError(f"{labels}: {error}") from error
+    if images.y_train is not None and (clean != images.y_train).any():
+        at = int(np.argmax(clean != images.y_train))
+        raise ValueError(
+            f"{labels}: clean_label[{at}] is {clean[at]}, but sample {at} of {samples[0]} has the label "
+            f"{images.y_train[at]}; use the official order of CIFAR-10 for both files"
+        )
+    return images._replace(y_noisy=noisy)
 
 
 def count_cifar10n(*paths: Path, key: str) -> tuple[int, int]:
@@ -74,22 +86,6 @@ def count_cifar10n(*paths: Path, key: str) -> tuple[int, int]:
     *samples, labels = paths
     _check_human_labels(labels, key)
     return count_cifar10(*samples) if len(samples) > 1 else count_cifar10_features(*samples)
-
-
-def _with_human_labels(images: Arrays, source: Path, path: Path, key: str) -> Arrays:
-    found = read_arrays(path, ("clean_label", key))
-    try:
-        clean, noisy = (check_codes(found[name], 10).astype(np.int64) for name in ("clean_label", key))
-        check_same_length(x_train=images.x_train, clean_label=clean, **{key: noisy})
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    if images.y_train is not None and (clean != images.y_train).any():
-        at = int(np.argmax(clean != images.y_train))
-        raise ValueError(
-            f"{path}: clean_label[{at}] is {clean[at]}, but sample {at} of {source} has the label "
-            f"{images.y_train[at]}; use the official order of CIFAR-10 for both files"
-        )
-    return images._replace(y_noisy=noisy)
 
 
 def _check_human_labels(path: Path, key: str) -> None:
