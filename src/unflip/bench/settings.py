@@ -113,8 +113,8 @@ def check_settings(cell: Cell) -> None:
     place = f"[methods.{cell.method}]"
     kind = cell.settings["kind"]
     if kind not in registry.names("deep"):
-        known = _check_names(own_settings(cell.settings), linear_class(kind), f"{place}: {kind}")
-        if cell.transition is not None and "transition" not in known:
+        _check_names(own_settings(cell.settings), linear_class(kind), f"{place}: {kind}")
+        if cell.transition is not None and not taken_by(linear_class(kind), transition=True):
             raise ValueError(f"{place}: {kind} does not take T; remove the key transition")
         return
     from unflip.deep import find_method
@@ -150,9 +150,7 @@ def _defaults(make: Any) -> Settings:
     return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in GIVEN}
 
 
-def _check_names(settings: Settings, make: Any, place: str) -> list[str]:
-    known = list(inspect.signature(make).parameters)
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
+def _check_names(settings: Settings, make: Any, place: str) -> None:
+    known = [name for name in inspect.signature(make).parameters if name not in GIVEN]
+    if unknown := sorted(set(settings) - set(known)):
         raise ValueError(f"{place} has no setting {', '.join(unknown)}; its settings are {', '.join(known)}")
-    return known

@@ -109,10 +109,7 @@ def read_experiment(path: str | Path) -> Experiment:
 def check_table(
     table: Any, place: str, rules: Mapping[str, Rule], needed: Sequence[str] = (), *, settings: bool = False
 ) -> None:
-    """Refuse a table that lacks a key, has an unknown one, or a value that breaks its rule.
-
-    With ``settings``, any further key is allowed as a setting of what the table describes.
-    """
+    """Refuse a missing key, a value that breaks its rule and, unless other ``settings`` may follow, an unknown key."""
     if not isinstance(table, dict):
         raise ValueError(f"{place} must be a table; got {table!r}")
     for key in needed:
@@ -187,15 +184,9 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], tra
     for dataset in chosen:
         if "subset" in entry and datasets[dataset].subset is not None:
             raise ValueError(f"{place} and [datasets.{dataset}] both set subset; remove it from one of them")
-    return Protocol(
-        seeds=tuple(entry["seeds"]),
-        training={key: entry[key] for key in TRAINING if key in entry},
-        datasets=chosen,
-        network=entry.get("network", {}),
-        subset=entry.get("subset"),
-        note=entry.get("note", ""),
-        transition=entry.get("transition"),
-    )
+    training = {key: entry[key] for key in TRAINING if key in entry}
+    rest = {key: entry[key] for key in ("network", "subset", "note", "transition") if key in entry}
+    return Protocol(tuple(entry["seeds"]), training, chosen, **rest)
 
 
 def _method(name: str, entry: Table, names: Mapping[str, Sequence[str]], transitions: Table) -> MethodEntry:
@@ -238,6 +229,7 @@ def _figure(entry: Table, names: Mapping[str, Sequence[str]]) -> Figure:
 def _check_whole(experiment: Experiment) -> None:
     """Check what one table of the file needs from another."""
     sizes = {entry.name: entry.n_train for entry in catalogue()}
+    deep = [name for name, method in experiment.methods.items() if method.deep]
     for plan_name, plan in experiment.protocols.items():
         place = f"[protocols.{plan_name}]"
         for dataset in plan.datasets:
@@ -246,10 +238,9 @@ def _check_whole(experiment: Experiment) -> None:
                 raise ValueError(f"{place}: a subset of {rows} is too large; {dataset} has {sizes[dataset]} rows")
             if network is not None and plan.network:
                 check_network(network | plan.network, f"{place} network of {dataset}")
-        for name, method in experiment.methods.items():
-            missing = [key for key in TRAINING if key not in plan.training]
-            if method.deep and missing:
-                raise ValueError(f"{place} needs {', '.join(missing)} for the deep method {name}")
+        missing = [key for key in TRAINING if key not in plan.training]
+        if deep and missing:
+            raise ValueError(f"{place} needs {', '.join(missing)} for the deep method {deep[0]}")
     for name, method in experiment.methods.items():
         for dataset, data in experiment.datasets.items():
             if method.deep and data.network is None:
