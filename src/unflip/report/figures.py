@@ -16,9 +16,7 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "figures need matplotlib, tables do not; install it with: pip install unflip[report]"
-    ) from error
+    raise ModuleNotFoundError("figures need matplotlib; install it with: pip install unflip[report]") from error
 
 # Curves with the same dashes differ enough in color for every kind of color vision, as a test measures.
 COLORS = (
@@ -63,21 +61,16 @@ def draw_curves(results: Results, figure: Figure) -> Drawing:
             _dress(ax, noise_title(noise))
         axes[0].set_ylabel("test accuracy, %")
         axes[0].yaxis.set_label_coords(-0.37 / panel_width, 0.5)
-        low, high = _limits([results.cells[figure.dataset, n, m].curves for n in panels for m in panels[n]])
-        axes[0].set_ylim(low, high)
+        limits = _limits([results.cells[figure.dataset, n, m].curves for n in panels for m in panels[n]])
+        axes[0].set_ylim(limits)
         for ax, (noise, shown) in zip(axes, panels.items(), strict=True):
-            _label_cut_curves(ax, results, [(figure.dataset, noise, method) for method in shown], low)
+            _label_cut_curves(ax, results, [(figure.dataset, noise, method) for method in shown], limits[0])
         drawing.text(LEFT, 1 - 0.14 / height, figure.title, va="top", fontsize=12.5, fontweight="bold")
         drawing.text(LEFT, 1 - 0.40 / height, _subtitle(results, figure, panels), va="top", fontsize=8.5, color=PALE)
-        drawing.legend(
-            handles=[_handle(results, figure, method, panels) for method in methods],
-            loc="lower center",
-            bbox_to_anchor=((LEFT + RIGHT) / 2, 0.03 / height),
-            ncols=min(LEGEND_COLUMNS, len(methods)),
-            frameon=False,
-            handlelength=2.2,
-            columnspacing=1.8,
-        )
+        handles = [_handle(results, figure, method, panels) for method in methods]
+        place, columns = ((LEFT + RIGHT) / 2, 0.03 / height), min(LEGEND_COLUMNS, len(methods))
+        look = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.8}
+        drawing.legend(handles=handles, loc="lower center", bbox_to_anchor=place, ncols=columns, **look)
     return drawing
 
 
@@ -97,13 +90,8 @@ def _draw_method(ax: Axes, results: Results, key: tuple[str, str, str]) -> None:
     if len(curves) > 1:
         deviation = curves.std(axis=0)
         ax.fill_between(epochs, mean - deviation, mean + deviation, color=look["color"], alpha=0.18, linewidth=0)
-    ax.plot(
-        epochs,
-        mean,
-        label=results.experiment.methods[key[2]].title,
-        gid=f"curve-{key[1]}-{key[2]}".replace(" ", "-"),
-        **look,
-    )
+    name = f"curve-{key[1]}-{key[2]}".replace(" ", "-")
+    ax.plot(epochs, mean, label=results.experiment.methods[key[2]].title, gid=name, **look)
 
 
 def _look(results: Results, method: str) -> dict[str, Any]:
@@ -111,13 +99,8 @@ def _look(results: Results, method: str) -> dict[str, Any]:
     lap, place = divmod(list(results.experiment.methods).index(method), len(LOOKS))
     color, dashes = LOOKS[place]
     own = results.experiment.methods[method].settings["kind"] == "mcldce"
-    return {
-        "color": color,
-        "linestyle": dashes[min(lap, 1)],
-        "linewidth": 2.0 if own else 1.3,
-        "zorder": 3 if own else 2,
-        "solid_capstyle": "round",
-    }
+    weight = {"linewidth": 2.0, "zorder": 3} if own else {"linewidth": 1.3, "zorder": 2}
+    return {"color": color, "linestyle": dashes[min(lap, 1)], "solid_capstyle": "round", **weight}
 
 
 def _dress(ax: Axes, title: str) -> None:
@@ -149,15 +132,9 @@ def _label_cut_curves(ax: Axes, results: Results, keys: list[tuple[str, str, str
     """Name the curves that end below the panel, and say where."""
     ends = {key[2]: float(results.cells[key].curves.mean(axis=0)[-1]) for key in keys}
     for line, method in enumerate(method for method, end in ends.items() if end < low):
-        ax.text(
-            0.97,
-            0.03 + 0.07 * line,
-            f"{results.experiment.methods[method].title}: {ends[method]:.0f} ↓",
-            transform=ax.transAxes,
-            ha="right",
-            fontsize=7.5,
-            color=_look(results, method)["color"],
-        )
+        text = f"{results.experiment.methods[method].title}: {ends[method]:.0f} ↓"
+        color = _look(results, method)["color"]
+        ax.text(0.97, 0.03 + 0.07 * line, text, transform=ax.transAxes, ha="right", fontsize=7.5, color=color)
 
 
 def _subtitle(results: Results, figure: Figure, panels: dict[str, list[str]]) -> str:

@@ -23,13 +23,9 @@ CELL, MARGIN = 0.5, 1.6  # inches
 
 
 def draw_transition(transition: ArrayLike, classes: Sequence[str]) -> Drawing:
-    """Return the drawing of T. Flips are shaded up to the largest of them; labels that stayed are gray.
+    """Return the drawing of T[i, j] = P(noisy = j | clean = i).
 
-    Parameters
-    ----------
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    classes : sequence of str
+    Flips are shaded up to the largest of them; labels that stayed are gray.
     """
     T = check_transition(transition, len(classes), invertible=False)
     side = min(max(CELL * len(T), 2.0), 10.0)
