@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from unflip import registry
 from unflip.bench.cells import Cell, Estimate, Task
@@ -22,14 +22,6 @@ GIVEN = (
     *("transition", "prior", "classes", "random_state", "seed", "network", "network_options"),
     *("device", "progress", "checkpoint"),
 )
-
-
-class Parts(NamedTuple):
-    """The settings of a deep method by what they configure."""
-
-    method: Settings
-    network: Settings  # including its kind
-    training: Settings
 
 
 def method_kinds() -> list[str]:
@@ -73,13 +65,13 @@ def taken_by(make: Any, **offered: Any) -> Settings:
     return {name: value for name, value in offered.items() if name in known and value is not None}
 
 
-def parts(cell: Cell) -> Parts:
-    """Return the settings of a cell with a deep method by what they configure."""
+def parts(cell: Cell) -> tuple[Settings, Settings, Settings]:
+    """Return the settings of a deep method, of its network (including the kind) and of its training."""
     assert cell.network is not None
     method = own_settings(cell.settings)
     training = {key: method.pop(key) for key in TRAINER_SETTINGS if key in method}
     network = cell.network | {key: method.pop(key) for key in NETWORK_SETTINGS if key in method}
-    return Parts(method, network, training | {key: value for key, value in cell.protocol.items() if key != "name"})
+    return method, network, training | {key: value for key, value in cell.protocol.items() if key != "name"}
 
 
 def resolved(task: Task) -> Settings:

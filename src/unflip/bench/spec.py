@@ -20,6 +20,7 @@ from unflip.bench.experiment import CONDITIONS, DatasetEntry, Experiment, Figure
 from unflip.bench.settings import NETWORKS, method_kinds
 from unflip.datasets import catalogue
 
+Names = Mapping[str, Sequence[str]]  # by "dataset", "noise", "protocol" and "method"
 Rule = tuple[str, Callable[[Any], bool]]  # what a value must be, in words, and whether it is
 
 
@@ -147,18 +148,10 @@ def _experiment(table: Table) -> Experiment:
     protocols = {name: _protocol(name, entry, datasets, transitions) for name, entry in table["protocols"].items()}
     names = {"dataset": list(datasets), "noise": list(noises), "protocol": list(protocols)}
     methods = {name: _method(name, entry, names, transitions) for name, entry in table["methods"].items()}
-    experiment = Experiment(
-        name=table["name"],
-        title=table["title"],
-        note=table.get("note", ""),
-        datasets=datasets,
-        noises=noises,
-        methods=methods,
-        protocols=protocols,
-        transitions=transitions,
-        paper=dict(_printed(table.get("paper", {}), names | {"method": list(methods)})),
-        figures=tuple(_figure(entry, names) for entry in table.get("figures", [])),
-    )
+    paper = dict(_printed(table.get("paper", {}), names | {"method": list(methods)}))
+    figures = tuple(_figure(entry, names) for entry in table.get("figures", []))
+    head = (table["name"], table["title"], table.get("note", ""))
+    experiment = Experiment(*head, datasets, noises, methods, protocols, transitions, paper, figures)
     _check_whole(experiment)
     return experiment
 
@@ -189,7 +182,7 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], tra
     return Protocol(tuple(entry["seeds"]), training, chosen, **rest)
 
 
-def _method(name: str, entry: Table, names: Mapping[str, Sequence[str]], transitions: Table) -> MethodEntry:
+def _method(name: str, entry: Table, names: Names, transitions: Table) -> MethodEntry:
     place = f"[methods.{name}]"
     check_table(entry, place, METHOD, ["title", "kind"], settings=True)
     one_of(entry["kind"], method_kinds(), "method", f"{place} kind: ")
@@ -206,9 +199,7 @@ def _method(name: str, entry: Table, names: Mapping[str, Sequence[str]], transit
     return MethodEntry(entry["title"], settings, entry.get("note", ""), transition, tuple(entry.get("when", [])))
 
 
-def _printed(
-    table: Table, names: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[tuple[str, str, str], tuple[float, float | None]]]:
+def _printed(table: Table, names: Names) -> Iterator[tuple[tuple[str, str, str], tuple[float, float | None]]]:
     for dataset, by_noise in table.items():
         one_of(dataset, names["dataset"], "data set", "[paper]: ")
         check_table(by_noise, f"[paper.{dataset}]", dict.fromkeys(names["noise"], TABLE))
@@ -219,7 +210,7 @@ def _printed(
                 yield (dataset, noise, method), (mean, deviation)
 
 
-def _figure(entry: Table, names: Mapping[str, Sequence[str]]) -> Figure:
+def _figure(entry: Table, names: Names) -> Figure:
     check_table(entry, "[[figures]]", FIGURE, ("name", "title", "dataset"))
     one_of(entry["dataset"], names["dataset"], "data set", "[[figures]]: ")
     noises = tuple(one_of(n, names["noise"], "noise", "[[figures]]: ") for n in entry.get("noises", names["noise"]))

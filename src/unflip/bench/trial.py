@@ -18,11 +18,12 @@ from unflip._validation import FloatArray, IntArray
 from unflip.bench.cells import HASH_LENGTH, Cell, Estimate
 from unflip.bench.settings import estimator_class, linear_class, own_settings, parts, taken_by
 from unflip.core import clean_prior
-from unflip.datasets import Dataset, catalogue, load_dataset
+from unflip.datasets import catalogue, load_dataset
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 
 Result = dict[str, Any]
+_load = lru_cache(maxsize=1)(load_dataset)  # most cells of a worker share their data
 
 
 def run_cell(
@@ -175,11 +176,6 @@ def unit_scale(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
     mean, deviation = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
     deviation[deviation == 0] = 1
     return tuple(((part - mean) / deviation).astype(np.float32) for part in (x, *others))
-
-
-@lru_cache(maxsize=1)  # most cells of a worker share their data
-def _load(name: str, data_dir: str | None) -> Dataset:
-    return load_dataset(name, data_dir)
 
 
 def _counted(clean: IntArray, noisy: IntArray, n_classes: int) -> FloatArray:

@@ -35,7 +35,7 @@ def fetch(
     name : str
         A name of :func:`unflip.datasets.catalogue`.
     data_dir : path-like, default=None
-        Folder of the files. If None, ``UNFLIP_DATA`` or a folder in the user's cache is used.
+        As in :func:`unflip.datasets.load_dataset`.
     progress : callable, default=None
         Called as ``progress(file, bytes_received, bytes_in_all)`` during a download; ``bytes_in_all`` may be None.
     force : bool, default=False

@@ -1,17 +1,20 @@
-"""Accuracy by epoch as the paper draws it: one panel per noise, mean curves, shaded by the deviation over trials."""
+"""Accuracy by epoch as the paper draws it, and T as a heat map with class names."""
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from unflip._validation import FloatArray
+from unflip._validation import FloatArray, check_transition
 from unflip.bench.experiment import Figure
 from unflip.report.results import Results, noise_title
 
 try:
     from matplotlib import style
     from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
@@ -40,10 +43,17 @@ STYLE = {
 WIDTH, PANEL, HEAD, FOOT, LINE = 9.0, 2.7, 0.86, 0.53, 0.22  # inches
 LEFT, RIGHT = 0.065, 0.985  # of the width
 LEGEND_COLUMNS = 5
+FLIPPED = LinearSegmentedColormap.from_list("flipped", ["#f7f6f2", "#0b6e75"])  # the colors of the page
+KEPT = "#cfcfcf"
+LARGEST_WRITTEN = 20  # classes up to which each cell shows its number
+SMALLEST_WRITTEN = 0.005  # smaller numbers, which would be written as 0, are left out
+LARGEST_NAMED = 60  # classes up to which each one is named
+LONGEST_NAME = 18  # characters
+CELL, MARGIN = 0.5, 1.6  # inches
 
 
 def draw_curves(results: Results, figure: Figure) -> Drawing:
-    """Return the drawing of a figure, with one panel for each noise that has a curve."""
+    """Return the mean curves of a figure, shaded by the deviation over trials, in one panel per noise that has any."""
     panels = results.panels(figure)
     methods = [method for method in results.methods if any(method in shown for shown in panels.values())]
     legend_lines = -(-len(methods) // LEGEND_COLUMNS)
@@ -81,6 +91,38 @@ def picture(drawing: Drawing, kind: str) -> bytes:
     with style.context(["default", STYLE]):
         drawing.savefig(file, format=kind, metadata=metadata, facecolor="white")
     return file.getvalue()
+
+
+def draw_transition(transition: ArrayLike, classes: Sequence[str]) -> Drawing:
+    """Return the drawing of T[i, j] = P(noisy = j | clean = i).
+
+    Flips are shaded up to the largest of them; labels that stayed are gray.
+    """
+    T = check_transition(transition, len(classes), invertible=False)
+    side = min(max(CELL * len(T), 2.0), 10.0)
+    flips = np.where(np.eye(len(T), dtype=bool), 0, T)
+    largest = max(float(flips.max()), 1e-9)
+    colors = FLIPPED(flips / largest)
+    colors[np.diag_indices(len(T))] = to_rgba(KEPT)
+    with style.context(["default", STYLE]):
+        drawing = Drawing(figsize=(side + MARGIN, side + MARGIN), dpi=150, layout="constrained")
+        ax = drawing.subplots()
+        ax.imshow(colors)
+        if len(T) <= LARGEST_WRITTEN:
+            for i, j in np.ndindex(T.shape):
+                if T[i, j] >= SMALLEST_WRITTEN:
+                    color = "white" if flips[i, j] > 0.6 * largest else INK
+                    ax.text(j, i, f"{100 * T[i, j]:.0f}", ha="center", va="center", fontsize=8, color=color)
+        if len(T) <= LARGEST_NAMED:
+            names = [_short(name) for name in classes]
+            ax.set_xticks(range(len(T)), names, rotation=90 if max(map(len, names)) > 3 else 0)
+            ax.set_yticks(range(len(T)), names)
+        ax.tick_params(length=0, labelsize=8)
+        ax.spines[:].set_visible(False)
+        ax.set_xlabel("given label")
+        ax.set_ylabel("clean label")
+        ax.set_title("P(given label | clean label), %", fontsize=10, color=PALE, loc="left")
+    return drawing
 
 
 def _draw_method(ax: Axes, results: Results, key: tuple[str, str, str]) -> None:
@@ -153,3 +195,8 @@ def _subtitle(results: Results, figure: Figure, panels: dict[str, list[str]]) ->
 def _handle(results: Results, figure: Figure, method: str, panels: dict[str, list[str]]) -> Line2D:
     mixed = any("commit" in results.cells[figure.dataset, n, method].marks for n in panels if method in panels[n])
     return Line2D([], [], label=results.experiment.methods[method].title + " ‡" * mixed, **_look(results, method))
+
+
+def _short(name: str) -> str:
+    printable = "".join(char if char.isprintable() else " " for char in name)
+    return printable if len(printable) <= LONGEST_NAME else printable[: LONGEST_NAME - 1] + "…"

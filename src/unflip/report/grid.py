@@ -228,15 +228,7 @@ def _last(lengths: Collection[int]) -> str:
 
 
 def _how_many(counts: Iterable[int], planned: int) -> str:
-    """Say over how many trials the numbers of a table are.
-
-    Examples
-    --------
-    >>> _how_many([5, 5], 5), _how_many([1, 1], 5)
-    ('mean over 5 trials', "one of the protocol's 5 trials")
-    >>> _how_many([2, 5], 5)
-    "mean over the protocol's 5 trials ([n/5]: over n of them)"
-    """
+    """Say over how many trials the numbers of a table are."""
     first, *others = sorted(set(counts))
     if others:
         return f"mean over the protocol's {planned} trials ([n/{planned}]: over n of them)"

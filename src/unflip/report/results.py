@@ -122,8 +122,8 @@ def gather(experiment: Experiment, records: Iterable[Record], protocol: str, com
                 first = trained_on.setdefault((dataset, noise, seed), record)
                 if first["data"] != record["data"]:
                     raise ValueError(
-                        f"the records {first['hash']} and {record['hash']} are both of {dataset}, {noise}, seed {seed} "
-                        f"but of different data, {first['data']} and {record['data']}. Their numbers cannot be "
+                        f"the records {first['hash']} and {record['hash']} are both of {dataset}, {noise}, seed "
+                        f"{seed}, but of different data: {first['data']} and {record['data']}. Their numbers cannot be "
                         "compared; remove the records of the wrong data, and run their cells again"
                     )
     reference = _reference(chosen.values(), commit)
