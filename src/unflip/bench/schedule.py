@@ -41,7 +41,7 @@ class _Run:
         self.store, self.pool, self.watch = store, pool, watch
         self.running: dict[str, Record | None] = {}  # by hash: where the T of a running task came from
         self.failed: list[Record] = []
-        self.estimates: dict[str, Record] = {}  # of this run, done or failed
+        self.estimates: dict[str, Record] = {}  # of this run, done or failed, or from the store
         self.fingerprint = fingerprint()
 
     def start_next(self, waiting: dict[str, Cell]) -> bool:
@@ -54,11 +54,12 @@ class _Run:
                 del waiting[cell.hash]
                 continue
             if estimate is not None:
-                made = self._estimate(estimate)
+                made = self.estimates.get(estimate.hash) or self.store.done(estimate)
                 if made is None:
                     if estimate.hash not in self.running and self._start(estimate):
                         return True
                     continue
+                self.estimates[estimate.hash] = made
                 if made["status"] == "failed":
                     if self._lock(cell):
                         self._end(cell, make_record(cell, None, f"its T failed: {made['error']}"))
@@ -74,12 +75,6 @@ class _Run:
         for task, record in self.pool.wait(POLL):
             record["transition_from"] = self.running.pop(task.hash)
             self._end(task, record)
-
-    def _estimate(self, task: Estimate) -> Record | None:
-        """Return the record of a T: that of this run, failed or not, or a finished one from the store."""
-        if task.hash not in self.estimates and (found := self.store.done(task)) is not None:
-            self.estimates[task.hash] = found
-        return self.estimates.get(task.hash)
 
     def _start(self, task: Task, made: Record | None = None) -> bool:
         """Start a task with the T of a record; False if another process is working on it, or was faster."""

@@ -123,10 +123,7 @@ class Store:
 
 @dataclass(frozen=True)
 class State:
-    """A cell, one of ``STATES``, and its error if it failed.
-
-    A stale cell is done, but with other settings than the code would use now, because its defaults have changed.
-    """
+    """A cell, one of ``STATES`` (stale: done with other settings than the code would use now), and its error if any."""
 
     cell: Cell
     name: str

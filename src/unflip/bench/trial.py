@@ -179,12 +179,11 @@ def unit_scale(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _counted(clean: IntArray, noisy: IntArray, n_classes: int) -> FloatArray:
-    counts = np.zeros((n_classes, n_classes))
-    np.add.at(counts, (clean, noisy), 1)
+    counts = np.bincount(clean * n_classes + noisy, minlength=n_classes**2).reshape(n_classes, n_classes)
     # No sample of the class is in the subset, so none of its labels was flipped. 0 / 0 would make T unusable.
     absent = np.flatnonzero(counts.sum(axis=1) == 0)
     counts[absent, absent] = 1
-    return counts / counts.sum(axis=1, keepdims=True)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
 def _error(T: Any, truth: FloatArray | None) -> float | None:

@@ -90,21 +90,18 @@ def load_dataset(name: PathLike, data_dir: PathLike | None = None) -> Dataset:
     """
     if name in CATALOGUE:
         return CATALOGUE[str(name)].load(data_dir)
-    path = Path(name).expanduser()
+    path, names = Path(name).expanduser(), ", ".join(CATALOGUE)
     if path.suffix.lower() in (".pt", ".pth", ".pkl", ".pickle"):
         raise pickle_error(path, HUMAN_LABELS.how)
     if path.name in ("cifar-10-batches-py", "cifar-10-python.tar.gz"):
         raise pickle_error(path, CIFAR10_NEEDS[0].how)
     if path.suffix.lower() != ".npz":
-        names = ", ".join(CATALOGUE)
         raise ValueError(
             f"unknown data set {os.fspath(name)!r}; choose one of {names}, or give the path of an .npz file"
         )
     if not path.exists():
-        raise FileNotFoundError(
-            f"the file {path.absolute()} does not exist; give the path of an .npz file, or a name of the catalogue: "
-            + ", ".join(CATALOGUE)
-        )
+        hint = f"give the path of an .npz file, or a name of the catalogue: {names}"
+        raise FileNotFoundError(f"the file {path.absolute()} does not exist; {hint}")
     check_readable(path)
     return npz.read_features(path)
 

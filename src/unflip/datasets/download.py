@@ -63,10 +63,7 @@ def fetch(
 
 
 def unofficial_files(name: str, data_dir: PathLike | None = None) -> list[Path]:
-    """Return the files of a data set that are on disk without the official checksum.
-
-    They may be damaged, or fine: compressed again, or a subset.
-    """
+    """Return the files on disk without the official checksum: damaged, or fine but compressed again or a subset."""
     folder = data_directory(data_dir)
     found = {folder / item.path: item for item in find_entry(name).downloads if (folder / item.path).exists()}
     return [path for path, item in found.items() if not item.is_archive and not _is_official(path, item)]
@@ -181,10 +178,9 @@ def _retrieve(download: Download, path: Path, progress: Progress | None) -> None
     except ValueError as error:
         if downloader.resumed:  # the part may have been of an older file: start over
             return _retrieve(download, path, progress)
+        fault = f"its checksum is wrong, and it was not kept ({error})"
         old = f"; {path} is unchanged" if path.exists() else ""
-        raise ValueError(
-            f"{download.url} is not the official file: its checksum is wrong, and it was not kept ({error}){old}"
-        ) from error
+        raise ValueError(f"{download.url} is not the official file: {fault}{old}") from error
 
 
 def _unpack(archive: Path) -> list[Path]:

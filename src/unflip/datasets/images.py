@@ -76,22 +76,15 @@ def _read(path: Path, item_shape: tuple[int, ...] = (), header_only: bool = Fals
                         return content, n
                     expected = header + n * prod(item_shape)
                 if len(content) > expected:
-                    raise ValueError(
-                        f"{path} continues after offset {expected}, where its header says that the data end; "
-                        "it is not the official file, get it again"
-                    )
+                    raise ValueError(f"{path} continues after offset {expected}, the end by its header; get it again")
         except EOFError:
             cut = f" (the gzip stream is cut off at byte {path.stat().st_size} of the file)"
         except (gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(
-                f"{path} is damaged or not a gzip file: {error}; get the file again, or remove .gz from its name if it "
-                "is already decompressed"
-            ) from error
+            hint = "get the file again, or remove .gz from its name if it is already decompressed"
+            raise ValueError(f"{path} is damaged or not a gzip file: {error}; {hint}") from error
     if n is None or len(content) < expected or cut:
-        raise ValueError(
-            f"{path} is truncated: its data end at offset {len(content)}, but {expected} bytes were expected{cut}; "
-            "get the file again"
-        )
+        end = f"its data end at offset {len(content)}, but {expected} bytes were expected{cut}"
+        raise ValueError(f"{path} is truncated: {end}; get the file again")
     return content, n
 
 
@@ -232,9 +225,7 @@ def _checked(path: Path) -> Iterator[None]:
             end = offset + 8 + (struct.unpack(f"{order}II", tag)[1] if len(tag) == 8 else 0)
     if end > size:
         what = f"the variable at offset {offset}" if offset else "its header"
-        raise ValueError(
-            f"{path} is truncated: it ends at offset {size}, but {what} continues to {end}; get the file again"
-        )
+        raise ValueError(f"{path} is truncated: it ends at offset {size}, but {what} continues to {end}; get it again")
     try:
         yield
     except Exception as error:  # damaged files make SciPy raise all kinds of errors

@@ -30,9 +30,8 @@ def read_features(path: Path) -> Dataset:
         raise ValueError(f"{path} has neither y_train (clean labels) nor y_noisy; add one of them")
     x_train, x_test = (_features(path, key, found[key]) for key in ("x_train", "x_test"))
     if x_train.shape[1:] != x_test.shape[1:]:
-        raise ValueError(
-            f"{path}: x_train has shape {x_train.shape} and x_test {x_test.shape}; they must agree except in the rows"
-        )
+        shapes = f"x_train has shape {x_train.shape} and x_test {x_test.shape}"
+        raise ValueError(f"{path}: {shapes}; they must agree except in the rows")
     labels: dict[str, NDArray[Any]] = {key: found[key] for key in ("y_train", "y_noisy", "y_test") if key in found}
     try:
         check_same_length(x_train=x_train, **{key: y for key, y in labels.items() if key != "y_test"})
@@ -47,9 +46,8 @@ def read_cifar10_features(path: Path) -> Arrays:
     """Read the features of CIFAR-10: any file of features whose labels are 0 .. 9."""
     data = read_features(path)
     if data.class_names != DIGITS or data.y_train is None:
-        raise ValueError(
-            f"{path}: CIFAR-10's y_train and y_test must be 0 .. 9; got {', '.join(data.class_names[:12])}"
-        )
+        found = ", ".join(data.class_names[:12])
+        raise ValueError(f"{path}: CIFAR-10's y_train and y_test must be 0 .. 9; got {found}")
     return check_test_is_not_train(Arrays(data.x_train, data.y_train, data.x_test, data.y_test), path, path)
 
 
@@ -93,10 +91,7 @@ def _check_human_labels(path: Path, key: str) -> None:
         sets = [name for name in stored_names(archive) if "_label" in name]
     if key not in sets:
         there = ", ".join(name for name in sets if name != "clean_label") or "none"
-        raise ValueError(
-            f"{path} has no label set {key}, only {there}; make the file again from the official CIFAR-10_human.pt, "
-            "which has all of them"
-        )
+        raise ValueError(f"{path} has no label set {key}, only {there}; make it again from all of CIFAR-10_human.pt")
 
 
 def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, NDArray[Any]]:

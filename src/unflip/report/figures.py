@@ -119,8 +119,7 @@ def draw_transition(transition: ArrayLike, classes: Sequence[str]) -> Drawing:
             ax.set_yticks(range(len(T)), names)
         ax.tick_params(length=0, labelsize=8)
         ax.spines[:].set_visible(False)
-        ax.set_xlabel("given label")
-        ax.set_ylabel("clean label")
+        ax.set(xlabel="given label", ylabel="clean label")
         ax.set_title("P(given label | clean label), %", fontsize=10, color=PALE, loc="left")
     return drawing
 

@@ -87,10 +87,7 @@ def accuracy_grid(results: Results) -> Grid:
 
 
 def transition_grid(results: Results) -> Grid | None:
-    """Return the table of the errors of the estimated T; None if there are none.
-
-    Methods that were given the same T share a column.
-    """
+    """Return the errors of the estimated T, with one column for methods that share a T; None if there are none."""
     experiment, cells = results.experiment, results.cells
     shared: dict[str, list[str]] = {}
     for method in results.methods:
@@ -100,7 +97,6 @@ def transition_grid(results: Results) -> Grid | None:
             shared.setdefault(f"own {method}" if name is None else f"given {name}", []).append(method)
     if not shared:
         return None
-
     found = {
         (row, group): [cells[*row, method] for method in methods if (*row, method) in cells]
         for row in results.rows
@@ -266,7 +262,14 @@ def _mark_notes(results: Results, found: Collection[Result]) -> list[str]:
     notes = []
     if (holds := _holds(found)) != "none":
         which = "All numbers" if holds == "all" else f"{SYMBOLS['protocol']} These numbers"
-        notes.append(f"{which}: protocol {results.protocol}, {_protocol_note(results)}")
+        plan = results.experiment.protocols[results.protocol]
+        told = plan.note or ", ".join(f"{key} {value}" for key, value in plan.training.items()) + "." * bool(
+            plan.training
+        )
+        why = f"not the paper's{f': {told}' if told else '.'}"
+        if results.protocol == PAPER:
+            why = "but the records have other settings than the experiment has now."
+        notes.append(f"{which}: protocol {results.protocol}, {why}")
     made = Counter(commit for result in found for commit in result.commits)
     estimated = Counter(commit for result in found for commit in result.transition_commits)
     others = _others(made, results.commit)
@@ -278,15 +281,6 @@ def _mark_notes(results: Results, found: Collection[Result]) -> list[str]:
     if ours:
         notes.append(f"Made by commit {_short_name(results.commit)}{', except for these' if others else ''}.")
     return notes
-
-
-def _protocol_note(results: Results) -> str:
-    if results.protocol == PAPER:
-        return "but the records have other settings than the experiment has now."
-    plan = results.experiment.protocols[results.protocol]
-    settings = ", ".join(f"{key} {value}" for key, value in plan.training.items())
-    told = plan.note or (f"{settings}." if settings else "")
-    return f"not the paper's{f': {told}' if told else '.'}"
 
 
 def _others(made: Mapping[str, int], reference: str | None) -> list[str]:

@@ -54,15 +54,13 @@ class Result:
         return float(self.last.mean(axis=1).mean())
 
     @cached_property
-    def epoch_deviation(self) -> float | None:
-        """Standard deviation over the last epochs, averaged over trials."""
-        return float(self.last.std(axis=1).mean()) if self.epochs > 1 else None
-
-    @cached_property
     def deviations(self) -> dict[str, float]:
-        """Standard deviations over "trials", of the mean of the last epochs, and over the last "epochs", if several."""
+        """Standard deviations over "trials", of the mean of the last epochs, and over the last "epochs", averaged.
+
+        Each is there only if there are several of them.
+        """
         over_trials = {"trials": float(self.last.mean(axis=1).std())} if self.trials > 1 else {}
-        return over_trials | ({} if self.epoch_deviation is None else {"epochs": self.epoch_deviation})
+        return over_trials | ({"epochs": float(self.last.std(axis=1).mean())} if self.epochs > 1 else {})
 
 
 @dataclass(frozen=True)
@@ -180,10 +178,8 @@ def _result(
     curves = [np.atleast_1d(np.asarray(record["result"]["accuracy"], dtype=np.float64)) for record in records]
     lengths = sorted({len(curve) for curve in curves})
     if len(lengths) > 1:
-        name = ", ".join(key)
-        raise ValueError(
-            f"the trials of {name} have different numbers of epochs: {lengths}; pass those of one protocol"
-        )
+        cell = ", ".join(key)
+        raise ValueError(f"the trials of {cell} have different numbers of epochs: {lengths}; use one protocol for all")
     estimator = records[0]["cell"]["transition"]
     marks = []
     if as_paper is not None and any(as_paper.get(key) != _without_names(record["cell"]) for record in records):

@@ -115,7 +115,11 @@ def csv_table(results: Results) -> str:
                 errors = list(result.transition_errors.values())
                 over, deviation = next(iter(result.deviations.items()), (None, None))
                 line |= {"trials": result.trials, "epochs": result.epochs, "mean": result.mean}
-                line |= {"deviation": deviation, "deviation_over": over, "epoch_deviation": result.epoch_deviation}
+                line |= {
+                    "deviation": deviation,
+                    "deviation_over": over,
+                    "epoch_deviation": result.deviations.get("epochs"),
+                }
                 line |= {
                     "above_paper_best": None if paper_best is None else result.mean - paper_best,
                     "transition_error": sum(errors) / len(errors) if errors else None,
