@@ -119,7 +119,9 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Folder of the tables and figures. (default: in the store)")] = None,
     commit: Annotated[
         str | None,
-        typer.Option(help="Mark numbers that were made by another commit. (default: the commit of most records)"),
+        typer.Option(
+            metavar="TEXT", help="Mark numbers that were made by another commit. (default: the commit of most records)"
+        ),
     ] = None,
 ) -> None:
     """Write tables and figures from the records of the cells that are done.
