@@ -164,15 +164,16 @@ def test_a_lock_holds_between_processes_and_ends_with_its_own(store, cells, expe
     other = Store(store.folder)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "True\n"
-        with store.locks_released(), other.locks_released():
-            assert not store.lock(cells[0])
-            assert store.lock(cells[1])
-            process.kill()
-            process.wait()
-            assert store.lock(cells[0])
-            assert not other.lock(cells[0])
-            store.unlock(cells[0])
-            assert other.lock(cells[0])
+        assert not store.lock(cells[0])
+        assert store.lock(cells[1])
+        process.kill()
+        process.wait()
+        assert store.lock(cells[0])
+        assert not other.lock(cells[0])
+        store.unlock(cells[0])
+        assert other.lock(cells[0])
+    store.unlock_all()
+    other.unlock_all()
     assert store.lock(cells[0])  # the files that are left lock nothing
     store.unlock(cells[0])
 

@@ -50,7 +50,7 @@ class TestNoise:
     @pytest.mark.parametrize("n", [30, 70])
     def test_a_picture_of_many_classes(self, n):
         pytest.importorskip("matplotlib")
-        from unflip.report.matrix import draw_transition, picture
+        from unflip.report.figures import draw_transition, picture
 
         names = [f"class number {i} $x\n" * 2 for i in range(n)]
         assert picture(draw_transition(pairflip(n, 0.2), names), "png").startswith(b"\x89PNG")

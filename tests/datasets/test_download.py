@@ -11,7 +11,7 @@ import pytest
 
 from tests.datasets.conftest import point
 from tests.datasets.layouts import cifar10_batches
-from unflip.datasets import cifar10, download, fetch, load_dataset
+from unflip.datasets import download, fetch, images, load_dataset
 from unflip.datasets.catalogue import CATALOGUE
 from unflip.datasets.download import unofficial_files
 
@@ -265,7 +265,7 @@ def member(name, kind=tarfile.REGTYPE, link="", size=0):
 
 
 def test_an_archive_is_unpacked_and_removed(site, data, monkeypatch):
-    monkeypatch.setattr(cifar10, "RECORDS", 2)
+    monkeypatch.setattr(images, "RECORDS", 2)
     site.files[ARCHIVE] = packed()
     point(monkeypatch, site, "cifar10")
     written = fetch("cifar10", data)
@@ -290,7 +290,7 @@ def test_an_archive_is_unpacked_and_removed(site, data, monkeypatch):
 
 
 def test_an_old_file_that_would_be_read_before_the_new_one_is_told(site, data, monkeypatch):
-    monkeypatch.setattr(cifar10, "RECORDS", 2)
+    monkeypatch.setattr(images, "RECORDS", 2)
     site.files[ARCHIVE] = packed()
     point(monkeypatch, site, "cifar10")
     (data / "cifar10").mkdir(parents=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.datasets.layouts import write_cifar10
-from unflip.datasets import catalogue, cifar10, load_dataset
+from unflip.datasets import catalogue, images, load_dataset
 from unflip.datasets.catalogue import CONVERT_HUMAN_LABELS
 
 RNG = np.random.default_rng(0)
@@ -227,7 +227,7 @@ def test_a_label_set_that_the_file_has_not_is_named_with_those_it_has(human, nam
 
 
 def test_human_labels_of_the_images(tmp_path, monkeypatch):
-    monkeypatch.setattr(cifar10, "RECORDS", 4)
+    monkeypatch.setattr(images, "RECORDS", 4)
     batches = write_cifar10(tmp_path / "cifar10", 4)
     clean = np.concatenate([batches[f"data_batch_{k}.bin"][:, 0] for k in range(1, 6)])
     np.savez(tmp_path / "cifar10n_labels.npz", **(HUMAN | {"clean_label": clean}))

@@ -22,7 +22,7 @@ def test_mean_and_deviation_over_trials(experiment, make):
     assert (result.trials, result.epochs, list(result.deviations)) == (2, 22, ["trials", "epochs"])
     assert math.isclose(result.mean, 92)
     assert math.isclose(result.deviations["trials"], 1)  # of 91 and 93, n in the denominator
-    assert math.isclose(result.epoch_deviation, 0.5)  # of 1 and 0
+    assert math.isclose(result.deviations["epochs"], 0.5)  # of 1 and 0
     assert result.seconds == 2.5
 
 

@@ -26,12 +26,8 @@ class Estimate:
         return short_hash(asdict(self))
 
     @property
-    def noise_label(self) -> str:
-        return noise_label(self.noise)
-
-    @property
     def title(self) -> str:
-        return f"{self.dataset}, {self.noise_label}, T by {self.transition['kind']}, seed {self.seed}"
+        return f"{self.dataset}, {noise_label(self.noise)}, T by {self.transition['kind']}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -68,9 +64,8 @@ class Cell:
     @property
     def estimate(self) -> Estimate | None:
         """The task that gives this cell its T."""
-        if self.transition is None:
-            return None
-        return Estimate(self.dataset, self.subset, self.noise, self.transition, self.seed)
+        T = self.transition
+        return None if T is None else Estimate(self.dataset, self.subset, self.noise, T, self.seed)
 
 
 Task = Cell | Estimate

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from unflip import registry
@@ -42,9 +43,9 @@ class Protocol:
     seeds: tuple[int, ...]
     training: Table
     datasets: tuple[str, ...]
-    network: Table
-    subset: int | None
-    note: str
+    network: Table = field(default_factory=dict)
+    subset: int | None = None
+    note: str = ""
     transition: str | None = None  # replaces the estimator of T of each data set
 
 
@@ -86,22 +87,12 @@ class Experiment:
     def cells(self, where: Mapping[str, Sequence[str]] | None = None, protocol: str | None = None) -> list[Cell]:
         """Return the cells of a protocol, seed by seed, so that an interrupted run leaves whole trials.
 
-        Parameters
-        ----------
-        where : mapping of str to sequence of str, default=None
-            Keeps only the cells of these data sets, noises, methods or seeds, as in
-            ``{"dataset": ["mnist"], "seed": ["0", "1"]}``.
-        protocol : str, default=None
-            If None, the first protocol in the file is used.
+        ``where`` chooses data sets, noises, methods or seeds, as in ``{"dataset": ["mnist"], "seed": ["0", "1"]}``.
         """
         name = self.protocol(protocol)
         plan = self.protocols[name]
-        known: dict[str, list[str]] = {
-            "dataset": list(plan.datasets),
-            "noise": list(self.noises),
-            "method": list(self.methods),
-            "seed": [str(seed) for seed in plan.seeds],
-        }
+        seeds = [str(seed) for seed in plan.seeds]
+        known = dict(zip(CHOICES, map(list, (plan.datasets, self.noises, self.methods, seeds)), strict=True))
         kept = dict(known)
         for key, values in (where or {}).items():
             for value in values:
@@ -109,10 +100,7 @@ class Experiment:
             kept[key] = [value for value in known[key] if value in values]
         return [
             self._cell(dataset, noise, method, name, int(seed))
-            for seed in kept["seed"]
-            for dataset in kept["dataset"]
-            for noise in kept["noise"]
-            for method in kept["method"]
+            for seed, dataset, noise, method in product(*(kept[key] for key in ("seed", "dataset", "noise", "method")))
         ]
 
     def subset_rows(self, dataset: str, protocol: str) -> int | None:

@@ -17,11 +17,8 @@ from unflip.bench.store import Store
 class Progress:
     """Shows the progress of a run on a console.
 
-    Parameters
-    ----------
-    console : Console
-        A terminal shows a table, which rich redraws a few times per second and cuts to the height of the terminal;
-        elsewhere each task that ends is a line.
+    A terminal shows a table, which rich redraws a few times per second and cuts to its height; elsewhere each task that
+    ends is a line.
     """
 
     def __init__(self, console: Console) -> None:
@@ -106,11 +103,11 @@ class Progress:
         head = f"[{self._finished()}/{self.total}] {task.title}: "
         if record["status"] == "failed":
             return head + "failed, " + record["error"].strip().splitlines()[-1]
-        result = record["result"]
-        if isinstance(task, Estimate):
-            error = result["transition_error"]
-            return head + ("" if error is None else f"error {error:.3f}, ") + _duration(result["seconds"])
-        return head + f"{100 * result['accuracy'][-1]:.2f} %, " + _duration(result["seconds"])
+        result, error = record["result"], record["result"]["transition_error"]
+        shown = f"{100 * result['accuracy'][-1]:.2f} %, " if isinstance(task, Cell) else ""
+        if isinstance(task, Estimate) and error is not None:
+            shown = f"error {error:.3f}, "
+        return head + shown + _duration(result["seconds"])
 
     def _table(self) -> Group:
         """Return the time left, the running tasks, and the counts of each row; rows at work come first."""

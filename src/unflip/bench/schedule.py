@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 from unflip.bench.cells import Cell, Estimate, Task
+from unflip.bench.progress import Progress
 from unflip.bench.record import Record, fingerprint, make_record
 from unflip.bench.store import Store
 from unflip.bench.workers import Pool
@@ -12,16 +12,7 @@ from unflip.bench.workers import Pool
 POLL = 1.0  # seconds between checks of what other processes are doing
 
 
-class Watch(Protocol):
-    """Observer of a run."""
-
-    def begin(self, cells: Sequence[Cell], store: Store, slots: int) -> None: ...
-    def started(self, task: Task) -> None: ...
-    def ended(self, task: Task, record: Record) -> None: ...
-    def tick(self) -> None: ...
-
-
-def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Watch) -> list[Record]:
+def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Progress) -> list[Record]:
     """Run the cells that are not done, and return the records of those that failed.
 
     Cells that failed before are tried again, once. A cell or T that another process is working on is left to it. The
@@ -30,27 +21,27 @@ def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Watch) -> 
     run = _Run(store, pool, watch)
     waiting = {cell.hash: cell for cell in cells if store.done(cell) is None}
     watch.begin(cells, store, pool.slots)
-    with store.locks_released():
-        try:
-            while waiting or run.running:
-                while len(run.running) < pool.slots and run.start_next(waiting):
-                    pass
-                if run.running:
-                    run.collect()
-                elif waiting:
-                    time.sleep(POLL)  # other processes are working on all that is left
-                watch.tick()
-        finally:
-            pool.close()
+    try:
+        while waiting or run.running:
+            while len(run.running) < pool.slots and run.start_next(waiting):
+                pass
+            if run.running:
+                run.collect()
+            elif waiting:
+                time.sleep(POLL)  # other processes are working on all that is left
+            watch.tick()
+    finally:
+        pool.close()
+        store.unlock_all()
     return run.failed
 
 
 class _Run:
-    def __init__(self, store: Store, pool: Pool, watch: Watch) -> None:
+    def __init__(self, store: Store, pool: Pool, watch: Progress) -> None:
         self.store, self.pool, self.watch = store, pool, watch
         self.running: dict[str, Record | None] = {}  # by hash: where the T of a running task came from
         self.failed: list[Record] = []
-        self.estimates: dict[str, Record] = {}  # of this run, done or failed
+        self.estimates: dict[str, Record] = {}  # of this run, done or failed, or from the store
         self.fingerprint = fingerprint()
 
     def start_next(self, waiting: dict[str, Cell]) -> bool:
@@ -63,13 +54,15 @@ class _Run:
                 del waiting[cell.hash]
                 continue
             if estimate is not None:
-                made = self._estimate(estimate)
+                made = self.estimates.get(estimate.hash) or self.store.done(estimate)
                 if made is None:
                     if estimate.hash not in self.running and self._start(estimate):
                         return True
                     continue
+                self.estimates[estimate.hash] = made
                 if made["status"] == "failed":
-                    if self._fail(cell, f"its T failed: {made['error']}"):
+                    if self._lock(cell):
+                        self._end(cell, make_record(cell, None, f"its T failed: {made['error']}"))
                         del waiting[cell.hash]
                     continue
             if self._start(cell, made):
@@ -82,13 +75,6 @@ class _Run:
         for task, record in self.pool.wait(POLL):
             record["transition_from"] = self.running.pop(task.hash)
             self._end(task, record)
-            self.store.unlock(task)
-
-    def _estimate(self, task: Estimate) -> Record | None:
-        """Return the record of a T: that of this run, failed or not, or a finished one from the store."""
-        if task.hash not in self.estimates and (found := self.store.done(task)) is not None:
-            self.estimates[task.hash] = found
-        return self.estimates.get(task.hash)
 
     def _start(self, task: Task, made: Record | None = None) -> bool:
         """Start a task with the T of a record; False if another process is working on it, or was faster."""
@@ -98,14 +84,6 @@ class _Run:
         self.watch.started(task)
         T = None if made is None else made["result"]["transition"]
         self.pool.submit(task, T, self.store.checkpoint(task, self.fingerprint))
-        return True
-
-    def _fail(self, cell: Cell, error: str) -> bool:
-        """Record a failure without starting the cell; False as for a start."""
-        if not self._lock(cell):
-            return False
-        self._end(cell, make_record(cell, None, error))
-        self.store.unlock(cell)
         return True
 
     def _lock(self, task: Task) -> bool:
@@ -123,3 +101,4 @@ class _Run:
         elif record["status"] == "failed":
             self.failed.append(record)
         self.watch.ended(task, record)
+        self.store.unlock(task)

@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from unflip import registry
 from unflip.bench.cells import Cell, Estimate, Task
@@ -22,14 +22,6 @@ GIVEN = (
     *("transition", "prior", "classes", "random_state", "seed", "network", "network_options"),
     *("device", "progress", "checkpoint"),
 )
-
-
-class Parts(NamedTuple):
-    """The settings of a deep method by what they configure."""
-
-    method: Settings
-    network: Settings  # including its kind
-    training: Settings
 
 
 def method_kinds() -> list[str]:
@@ -73,13 +65,13 @@ def taken_by(make: Any, **offered: Any) -> Settings:
     return {name: value for name, value in offered.items() if name in known and value is not None}
 
 
-def parts(cell: Cell) -> Parts:
-    """Return the settings of a cell with a deep method by what they configure."""
+def parts(cell: Cell) -> tuple[Settings, Settings, Settings]:
+    """Return the settings of a deep method, of its network (including the kind) and of its training."""
     assert cell.network is not None
     method = own_settings(cell.settings)
     training = {key: method.pop(key) for key in TRAINER_SETTINGS if key in method}
     network = cell.network | {key: method.pop(key) for key in NETWORK_SETTINGS if key in method}
-    return Parts(method, network, training | {key: value for key, value in cell.protocol.items() if key != "name"})
+    return method, network, training | {key: value for key, value in cell.protocol.items() if key != "name"}
 
 
 def resolved(task: Task) -> Settings:
@@ -113,8 +105,8 @@ def check_settings(cell: Cell) -> None:
     place = f"[methods.{cell.method}]"
     kind = cell.settings["kind"]
     if kind not in registry.names("deep"):
-        known = _check_names(own_settings(cell.settings), linear_class(kind), f"{place}: {kind}")
-        if cell.transition is not None and "transition" not in known:
+        _check_names(own_settings(cell.settings), linear_class(kind), f"{place}: {kind}")
+        if cell.transition is not None and not taken_by(linear_class(kind), transition=True):
             raise ValueError(f"{place}: {kind} does not take T; remove the key transition")
         return
     from unflip.deep import find_method
@@ -150,9 +142,7 @@ def _defaults(make: Any) -> Settings:
     return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in GIVEN}
 
 
-def _check_names(settings: Settings, make: Any, place: str) -> list[str]:
-    known = list(inspect.signature(make).parameters)
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
+def _check_names(settings: Settings, make: Any, place: str) -> None:
+    known = [name for name in inspect.signature(make).parameters if name not in GIVEN]
+    if unknown := sorted(set(settings) - set(known)):
         raise ValueError(f"{place} has no setting {', '.join(unknown)}; its settings are {', '.join(known)}")
-    return known

@@ -20,6 +20,7 @@ from unflip.bench.experiment import CONDITIONS, DatasetEntry, Experiment, Figure
 from unflip.bench.settings import NETWORKS, method_kinds
 from unflip.datasets import catalogue
 
+Names = Mapping[str, Sequence[str]]  # by "dataset", "noise", "protocol" and "method"
 Rule = tuple[str, Callable[[Any], bool]]  # what a value must be, in words, and whether it is
 
 
@@ -109,10 +110,7 @@ def read_experiment(path: str | Path) -> Experiment:
 def check_table(
     table: Any, place: str, rules: Mapping[str, Rule], needed: Sequence[str] = (), *, settings: bool = False
 ) -> None:
-    """Refuse a table that lacks a key, has an unknown one, or a value that breaks its rule.
-
-    With ``settings``, any further key is allowed as a setting of what the table describes.
-    """
+    """Refuse a missing key, a value that breaks its rule and, unless other ``settings`` may follow, an unknown key."""
     if not isinstance(table, dict):
         raise ValueError(f"{place} must be a table; got {table!r}")
     for key in needed:
@@ -150,18 +148,10 @@ def _experiment(table: Table) -> Experiment:
     protocols = {name: _protocol(name, entry, datasets, transitions) for name, entry in table["protocols"].items()}
     names = {"dataset": list(datasets), "noise": list(noises), "protocol": list(protocols)}
     methods = {name: _method(name, entry, names, transitions) for name, entry in table["methods"].items()}
-    experiment = Experiment(
-        name=table["name"],
-        title=table["title"],
-        note=table.get("note", ""),
-        datasets=datasets,
-        noises=noises,
-        methods=methods,
-        protocols=protocols,
-        transitions=transitions,
-        paper=dict(_printed(table.get("paper", {}), names | {"method": list(methods)})),
-        figures=tuple(_figure(entry, names) for entry in table.get("figures", [])),
-    )
+    paper = dict(_printed(table.get("paper", {}), names | {"method": list(methods)}))
+    figures = tuple(_figure(entry, names) for entry in table.get("figures", []))
+    head = (table["name"], table["title"], table.get("note", ""))
+    experiment = Experiment(*head, datasets, noises, methods, protocols, transitions, paper, figures)
     _check_whole(experiment)
     return experiment
 
@@ -187,18 +177,12 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], tra
     for dataset in chosen:
         if "subset" in entry and datasets[dataset].subset is not None:
             raise ValueError(f"{place} and [datasets.{dataset}] both set subset; remove it from one of them")
-    return Protocol(
-        seeds=tuple(entry["seeds"]),
-        training={key: entry[key] for key in TRAINING if key in entry},
-        datasets=chosen,
-        network=entry.get("network", {}),
-        subset=entry.get("subset"),
-        note=entry.get("note", ""),
-        transition=entry.get("transition"),
-    )
+    training = {key: entry[key] for key in TRAINING if key in entry}
+    rest = {key: entry[key] for key in ("network", "subset", "note", "transition") if key in entry}
+    return Protocol(tuple(entry["seeds"]), training, chosen, **rest)
 
 
-def _method(name: str, entry: Table, names: Mapping[str, Sequence[str]], transitions: Table) -> MethodEntry:
+def _method(name: str, entry: Table, names: Names, transitions: Table) -> MethodEntry:
     place = f"[methods.{name}]"
     check_table(entry, place, METHOD, ["title", "kind"], settings=True)
     one_of(entry["kind"], method_kinds(), "method", f"{place} kind: ")
@@ -215,9 +199,7 @@ def _method(name: str, entry: Table, names: Mapping[str, Sequence[str]], transit
     return MethodEntry(entry["title"], settings, entry.get("note", ""), transition, tuple(entry.get("when", [])))
 
 
-def _printed(
-    table: Table, names: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[tuple[str, str, str], tuple[float, float | None]]]:
+def _printed(table: Table, names: Names) -> Iterator[tuple[tuple[str, str, str], tuple[float, float | None]]]:
     for dataset, by_noise in table.items():
         one_of(dataset, names["dataset"], "data set", "[paper]: ")
         check_table(by_noise, f"[paper.{dataset}]", dict.fromkeys(names["noise"], TABLE))
@@ -228,7 +210,7 @@ def _printed(
                 yield (dataset, noise, method), (mean, deviation)
 
 
-def _figure(entry: Table, names: Mapping[str, Sequence[str]]) -> Figure:
+def _figure(entry: Table, names: Names) -> Figure:
     check_table(entry, "[[figures]]", FIGURE, ("name", "title", "dataset"))
     one_of(entry["dataset"], names["dataset"], "data set", "[[figures]]: ")
     noises = tuple(one_of(n, names["noise"], "noise", "[[figures]]: ") for n in entry.get("noises", names["noise"]))
@@ -238,6 +220,7 @@ def _figure(entry: Table, names: Mapping[str, Sequence[str]]) -> Figure:
 def _check_whole(experiment: Experiment) -> None:
     """Check what one table of the file needs from another."""
     sizes = {entry.name: entry.n_train for entry in catalogue()}
+    deep = [name for name, method in experiment.methods.items() if method.deep]
     for plan_name, plan in experiment.protocols.items():
         place = f"[protocols.{plan_name}]"
         for dataset in plan.datasets:
@@ -246,10 +229,9 @@ def _check_whole(experiment: Experiment) -> None:
                 raise ValueError(f"{place}: a subset of {rows} is too large; {dataset} has {sizes[dataset]} rows")
             if network is not None and plan.network:
                 check_network(network | plan.network, f"{place} network of {dataset}")
-        for name, method in experiment.methods.items():
-            missing = [key for key in TRAINING if key not in plan.training]
-            if method.deep and missing:
-                raise ValueError(f"{place} needs {', '.join(missing)} for the deep method {name}")
+        missing = [key for key in TRAINING if key not in plan.training]
+        if deep and missing:
+            raise ValueError(f"{place} needs {', '.join(missing)} for the deep method {deep[0]}")
     for name, method in experiment.methods.items():
         for dataset, data in experiment.datasets.items():
             if method.deep and data.network is None:

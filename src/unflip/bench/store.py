@@ -2,9 +2,7 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -28,18 +26,9 @@ class Store:
         transitions/<hash>.json     one per T
         checkpoints/, locks/        of running tasks
 
-    Parameters
-    ----------
-    folder : path
-        Created when the first record is written.
-    refresh_stale : bool, default=False
-        If True, results that were produced with other defaults of the code (:func:`unflip.bench.record.is_stale`) do
-        not count as done, and new results replace them.
-
-    Attributes
-    ----------
-    damaged : list of Path
-        Files that are not valid records. They count as missing, and are replaced when their cell is run.
+    The folder is created when the first record is written. With ``refresh_stale``, results that were produced with
+    other defaults of the code (:func:`unflip.bench.record.is_stale`) are not
+    done, and new results replace them. ``damaged`` lists the files that are not valid records; they count as missing.
     """
 
     def __init__(self, folder: str | Path, refresh_stale: bool = False) -> None:
@@ -123,14 +112,9 @@ class Store:
     def unlock(self, task: Task) -> None:
         self._locks.pop(task.hash).release()
 
-    @contextmanager
-    def locks_released(self) -> Iterator[None]:
-        """Release all remaining locks at the end."""
-        try:
-            yield
-        finally:
-            while self._locks:
-                self._locks.popitem()[1].release()
+    def unlock_all(self) -> None:
+        while self._locks:
+            self._locks.popitem()[1].release()
 
     def _result(self, task: Task) -> Record | None:
         record = self.get(task)
@@ -139,10 +123,7 @@ class Store:
 
 @dataclass(frozen=True)
 class State:
-    """A cell, one of ``STATES``, and its error if it failed.
-
-    A stale cell is done, but with other settings than the code would use now, because its defaults have changed.
-    """
+    """A cell, one of ``STATES`` (stale: done with other settings than the code would use now), and its error if any."""
 
     cell: Cell
     name: str
@@ -165,21 +146,16 @@ def states(cells: Iterable[Cell], store: Store) -> list[State]:
 
 def states_as_json(found: Mapping[str, Sequence[State]]) -> dict[str, Any]:
     """Return the states by protocol as plain values: counts per protocol, data set, noise and method; and failures."""
-    keys = ("protocol", "dataset", "noise", "method")
-    counts: dict[tuple[str, ...], Counter[str]] = {}
+    rows: dict[tuple[str, ...], dict[str, Any]] = {}
     failed: list[dict[str, Any]] = []
     for protocol, some in found.items():
         for state in some:
             cell = state.cell
-            where = (protocol, cell.dataset, cell.noise_label, cell.method)
-            counts.setdefault(where, Counter())[state.name] += 1
+            where = {"protocol": protocol, "dataset": cell.dataset, "noise": cell.noise_label, "method": cell.method}
+            rows.setdefault(tuple(where.values()), where | dict.fromkeys(STATES, 0))[state.name] += 1
             if state.name == "failed":
-                more = {"seed": cell.seed, "hash": cell.hash, "error": state.error}
-                failed.append(dict(zip(keys, where, strict=True)) | more)
-    rows = [
-        dict(zip(keys, where, strict=True)) | {name: count[name] for name in STATES} for where, count in counts.items()
-    ]
-    return {"counts": rows, "failed": failed}
+                failed.append(where | {"seed": cell.seed, "hash": cell.hash, "error": state.error})
+    return {"counts": list(rows.values()), "failed": failed}
 
 
 def _is_whole(task: Task, result: Any) -> bool:

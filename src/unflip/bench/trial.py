@@ -18,43 +18,30 @@ from unflip._validation import FloatArray, IntArray
 from unflip.bench.cells import HASH_LENGTH, Cell, Estimate
 from unflip.bench.settings import estimator_class, linear_class, own_settings, parts, taken_by
 from unflip.core import clean_prior
-from unflip.datasets import Dataset, catalogue, load_dataset
+from unflip.datasets import catalogue, load_dataset
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 
 Result = dict[str, Any]
+_load = lru_cache(maxsize=1)(load_dataset)  # most cells of a worker share their data
 
 
 def run_cell(
     cell: Cell, T: FloatArray | None = None, *, data_dir: str | None = None, checkpoint: Path | None = None
 ) -> Result:
-    """Return the result of a cell.
+    """Return the result of a cell, given the T that :func:`run_estimate` returned for ``cell.estimate``.
 
-    Parameters
-    ----------
-    cell : Cell
-    T : array of shape (n_classes, n_classes), default=None
-        What :func:`run_estimate` returned for ``cell.estimate``.
-    data_dir : str, default=None
-        Folder of the data sets. If None, that of :func:`unflip.datasets.load_dataset` is used.
-    checkpoint : path, default=None
-        File in which a deep method keeps its state after each epoch, so that an interrupted run can continue.
-
-    Returns
-    -------
-    dict
-        ``accuracy`` (a list: one per epoch, or a single number for a linear method), ``transition``,
-        ``transition_error``, ``noise_rate`` (the share of wrong labels that was drawn), ``seconds`` and ``data`` (what
-        :meth:`NoisyData.fingerprint` returns).
+    It has ``accuracy`` (a list: one per epoch, or a single number for a linear method), ``transition``,
+    ``transition_error``, ``noise_rate`` (the share of wrong labels that was drawn), ``seconds`` and ``data`` (what
+    :meth:`NoisyData.fingerprint` returns). A deep method keeps its state in ``checkpoint`` after each epoch, so that an
+    interrupted run can continue.
     """
     data = noisy_data(cell.dataset, cell.subset, cell.noise, cell.seed, data_dir)
     if cell.transition is not None and T is None:
         raise ValueError(f"{cell.title} needs T; run its estimate first")
     prior = None if T is None else clean_prior(np.bincount(data.y, minlength=data.n_classes) / len(data.y), T)
-    if cell.settings["kind"] in registry.names("deep"):
-        accuracy, seconds, learned = _train(cell, data, T, prior, checkpoint)
-    else:
-        accuracy, seconds, learned = _fit(cell, data, T)
+    deep = cell.settings["kind"] in registry.names("deep")
+    accuracy, seconds, learned = _train(cell, data, T, prior, checkpoint) if deep else _fit(cell, data, T)
     T = learned if T is None else T
     return {
         "accuracy": accuracy,
@@ -83,13 +70,8 @@ def run_estimate(task: Estimate, *, data_dir: str | None = None) -> Result:
             offered |= {"network": network.pop("kind"), "network_options": network, "device": "cpu", "progress": False}
             x = unit_scale(data.x)[0]
         T = make(**taken_by(make, **offered) | own_settings(task.transition)).fit(x, data.y).transition_
-    seconds = time.perf_counter() - start
-    return {
-        "transition": T.tolist(),
-        "transition_error": _error(T, data.T),
-        "seconds": seconds,
-        "data": data.fingerprint(),
-    }
+    seconds, error = time.perf_counter() - start, _error(T, data.T)
+    return {"transition": T.tolist(), "transition_error": error, "seconds": seconds, "data": data.fingerprint()}
 
 
 class NoisyData(NamedTuple):
@@ -165,8 +147,7 @@ def _fit(cell: Cell, data: NoisyData, T: FloatArray | None) -> tuple[list[float]
     start = time.perf_counter()
     model = make(**settings).fit(x, data.y)
     seconds = time.perf_counter() - start
-    accuracy = float(np.mean(model.predict(x_test) == data.y_test))
-    return [accuracy], seconds, getattr(model, "transition_", None)
+    return [float(np.mean(model.predict(x_test) == data.y_test))], seconds, getattr(model, "transition_", None)
 
 
 def check_data(names: Iterable[str], data_dir: str | None) -> None:
@@ -197,18 +178,12 @@ def unit_scale(x: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(((part - mean) / deviation).astype(np.float32) for part in (x, *others))
 
 
-@lru_cache(maxsize=1)  # most cells of a worker share their data
-def _load(name: str, data_dir: str | None) -> Dataset:
-    return load_dataset(name, data_dir)
-
-
 def _counted(clean: IntArray, noisy: IntArray, n_classes: int) -> FloatArray:
-    counts = np.zeros((n_classes, n_classes))
-    np.add.at(counts, (clean, noisy), 1)
+    counts = np.bincount(clean * n_classes + noisy, minlength=n_classes**2).reshape(n_classes, n_classes)
     # No sample of the class is in the subset, so none of its labels was flipped. 0 / 0 would make T unusable.
     absent = np.flatnonzero(counts.sum(axis=1) == 0)
     counts[absent, absent] = 1
-    return counts / counts.sum(axis=1, keepdims=True)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
 def _error(T: Any, truth: FloatArray | None) -> float | None:

@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from joblib import cpu_count
 
@@ -20,43 +20,21 @@ GONE = "the connection to the Dask cluster is lost; run the same command again t
 ONE_AT_A_TIME = threading.Lock()  # torch's random state belongs to the process, and a Dask worker may have many threads
 
 
-class Pool(Protocol):
-    """Where tasks run."""
-
-    @property
-    def slots(self) -> int:
-        """How many tasks run at once."""
-
-    def submit(self, task: Task, T: Any, checkpoint: Path | None) -> None:
-        """Start a task; there must be a free slot."""
-
-    def wait(self, timeout: float) -> list[tuple[Task, Record]]:
-        """Return the tasks that ended, after at most this many seconds; the list may be empty."""
-
-    def close(self) -> None:
-        """Stop all workers at once."""
-
-
 class LocalPool:
-    """Processes on this machine, which share its cores without oversubscribing them.
+    """Processes on this machine, as many as ``jobs``, which share its cores without oversubscribing them.
 
-    Parameters
-    ----------
-    jobs : int
-        Number of processes. Each has ``cpu_count() // jobs`` threads, at least one, and at most ``OMP_NUM_THREADS`` if
-        that is set.
-    data_dir : str or None
-        Folder of the data sets.
+    Each has ``cpu_count() // jobs`` threads, at least one, and at most ``OMP_NUM_THREADS`` if that is set.
     """
 
     def __init__(self, jobs: int, data_dir: str | None = None) -> None:
-        self.slots = jobs
+        self.slots = jobs  # how many tasks run at once
         self.data_dir = data_dir
         limit = os.environ.get(THREADS[0], "")
         self.threads = max(1, min(cpu_count() // jobs, int(limit) if limit.isdigit() else cpu_count()))
         self.workers: list[_Worker] = []
 
     def submit(self, task: Task, T: Any, checkpoint: Path | None) -> None:
+        """Start a task; there must be a free slot."""
         self.workers = [worker for worker in self.workers if worker.task is not None or worker.process.is_alive()]
         worker = next((worker for worker in self.workers if worker.task is None), None)
         if worker is None:
@@ -67,6 +45,7 @@ class LocalPool:
             worker.connection.send((task, T, checkpoint))
 
     def wait(self, timeout: float) -> list[tuple[Task, Record]]:
+        """Return the tasks that ended, after at most this many seconds; the list may be empty."""
         busy = {worker.connection: worker for worker in self.workers if worker.task is not None}
         ended = []
         for connection in wait(list(busy), timeout):
@@ -85,6 +64,7 @@ class LocalPool:
         return ended
 
     def close(self) -> None:
+        """Stop all workers at once."""
         for worker in self.workers:
             worker.process.kill()
         for worker in self.workers:
@@ -105,16 +85,9 @@ class _Worker:
 
 
 class DaskPool:
-    """The workers of a Dask cluster, one task each.
+    """The workers of a Dask cluster, one task each; its scheduler has an address such as ``tcp://10.0.0.1:8786``.
 
-    Parameters
-    ----------
-    address : str
-        Address of the scheduler, such as ``tcp://10.0.0.1:8786``.
-    data_dir : str or None
-        Where the workers find the data sets. If None, each worker's own ``UNFLIP_DATA`` is used.
-    timeout : float, default=10
-        Seconds to wait for the scheduler.
+    If ``data_dir`` is None, each worker's own ``UNFLIP_DATA`` is used.
     """
 
     def __init__(self, address: str, data_dir: str | None = None, timeout: float = 10) -> None:
@@ -152,6 +125,9 @@ class DaskPool:
     def close(self) -> None:
         self.client.cancel(list(self.futures))
         self.client.close()
+
+
+Pool = LocalPool | DaskPool
 
 
 def _record(future: Any, task: Task) -> Record:

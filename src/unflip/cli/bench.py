@@ -2,10 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -96,8 +96,7 @@ def status(
     from unflip.bench.store import STATES, states, states_as_json
 
     plan, chosen, records = _read(experiment, where, protocol, store, every=True)
-    plans = {name: cells for name, cells in chosen.items() if any(records.get(cell) for cell in cells)}
-    found = {name: states(cells, records) for name, cells in (plans or _first(chosen)).items()}
+    found = {name: states(cells, records) for name, cells in _with(records.get, chosen).items()}
     if as_json:
         head = {"experiment": plan.name, "store": str(records.folder), "damaged": list(map(str, records.damaged))}
         typer.echo(json.dumps(head | states_as_json(found), indent=1))
@@ -121,8 +120,7 @@ def report(
     commit: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT",
-            help="Mark numbers that were made by another commit. (default: the commit of most records)",
+            metavar="TEXT", help="Mark numbers that were made by another commit. (default: the commit of most records)"
         ),
     ] = None,
 ) -> None:
@@ -131,8 +129,7 @@ def report(
     Example: unflip bench report experiments/deep.toml --protocol short --out tables
     """
     plan, chosen, records = _read(experiment, where, protocol, store, every=True)
-    plans = {name: cells for name, cells in chosen.items() if any(records.done(cell) for cell in cells)}
-    cells = [cell for cells in (plans or _first(chosen)).values() for cell in cells]
+    cells = [cell for cells in _with(records.done, chosen).values() for cell in cells]
     found = list(records.records(cells))
     _report_damaged(records)
     folder = out or records.folder / "report"
@@ -184,8 +181,10 @@ def _pool(cells: "Sequence[Cell]", records: "Store", jobs: int, data_dir: str | 
     return workers.LocalPool(jobs, data_dir)
 
 
-def _first(chosen: "dict[str, list[Cell]]") -> "dict[str, list[Cell]]":
-    return dict([next(iter(chosen.items()))])
+def _with(record: "Callable[[Cell], Any]", chosen: "dict[str, list[Cell]]") -> "dict[str, list[Cell]]":
+    """Return the protocols that have a record, or else the first one."""
+    found = {name: cells for name, cells in chosen.items() if any(map(record, cells))}
+    return found or dict([next(iter(chosen.items()))])
 
 
 def _status_table(states: "Sequence[State]", shown: Sequence[str]) -> Table:
@@ -196,9 +195,7 @@ def _status_table(states: "Sequence[State]", shown: Sequence[str]) -> Table:
     for dataset in datasets:
         table.add_column(dataset, justify="right")
     for method in dict.fromkeys(state.cell.method for state in states):
-        table.add_row(
-            method, *(" / ".join(str(counts[method, dataset, name]) for name in shown) for dataset in datasets)
-        )
+        table.add_row(method, *(" / ".join(str(counts[method, data, name]) for name in shown) for data in datasets))
     return table
 
 

@@ -38,7 +38,13 @@ def list_datasets(
     with _errors():  # of the data directory itself
         states = {entry.name: _state(entry, folder) for entry in catalogue()}
     if as_json:
-        rows = [_as_json(entry, folder) | states[entry.name]._asdict() for entry in catalogue()]
+        keys = ("name", "title", "n_train", "n_test", "shape", "class_names", "licence", "source")
+        rows = [
+            {key: getattr(entry, key) for key in keys}
+            | {"on_disk": entry.on_disk(folder), "paths": [str(path) for path in entry.find(folder) if path]}
+            | {"how_to_get": entry.how_to_get(folder), **states[entry.name]._asdict()}
+            for entry in catalogue()
+        ]
         typer.echo(json.dumps({"data_directory": str(folder), "datasets": rows}, indent=1))
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))  # without a frame it fits 80 columns
@@ -106,15 +112,6 @@ def _state(entry: "Entry", folder: Path) -> _State:
     except (ValueError, OSError) as error:
         return _State(fault=str(error))
     return _State(rows, entry.size_note(*rows))
-
-
-def _as_json(entry: "Entry", folder: Path) -> dict[str, object]:
-    keys = ("name", "title", "n_train", "n_test", "shape", "class_names", "licence", "source")
-    return {key: getattr(entry, key) for key in keys} | {
-        "on_disk": entry.on_disk(folder),
-        "paths": [str(path) for path in entry.find(folder) if path],
-        "how_to_get": entry.how_to_get(folder),
-    }
 
 
 @contextmanager

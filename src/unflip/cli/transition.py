@@ -36,7 +36,7 @@ def transition(
         from unflip.commands.transition import FILES
 
         if out is not None:
-            import unflip.report.matrix  # noqa: F401 - if matplotlib is missing, say so before the work
+            import unflip.report.figures  # noqa: F401 - if matplotlib is missing, say so before the work
 
             check_folder(out, FILES)
         with steps(network.value) as tell:

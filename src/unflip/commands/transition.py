@@ -51,7 +51,7 @@ def write_transition(noise: Noise, folder: str | os.PathLike[str]) -> Path:
 
     The folder appears whole or not at all; an earlier result is replaced, any other folder is refused.
     """
-    from unflip.report.matrix import draw_transition, picture
+    from unflip.report.figures import draw_transition, picture
 
     with written_folder(folder, FILES) as partial:
         document = {"made_with": f"unflip {__version__}", **noise.as_json()}

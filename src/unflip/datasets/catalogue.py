@@ -1,25 +1,15 @@
 """The catalogue of data sets, and reading one by its name. A new data set is a reader and an entry here."""
 
 import os
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from unflip.datasets.animal10n import count_animal10n, read_animal10n
-from unflip.datasets.cifar10 import count_cifar10, read_cifar10
+from unflip.datasets import images, npz
 from unflip.datasets.entry import Arrays, Dataset, Download, Entry, Need, PathLike, check_readable, pickle_error
-from unflip.datasets.idx import count_mnist, read_mnist
-from unflip.datasets.npz import (
-    DIGITS,
-    count_cifar10_features,
-    count_cifar10n,
-    read_cifar10_features,
-    read_cifar10n,
-    read_features,
-)
-from unflip.datasets.svhn import count_svhn, read_svhn
 
 CLOTHES = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
@@ -27,28 +17,23 @@ CLOTHES = (
 )
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 ANIMALS = ("cat", "lynx", "wolf", "coyote", "cheetah", "jaguar", "chimpanzee", "orangutan", "hamster", "guinea pig")
+CIFAR10_ARCHIVE = "cifar-10-binary.tar.gz"
 CIFAR10_PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 ANIMALS_PAGE = "https://dm.kaist.ac.kr/datasets/animal-10n"
+SVHN_FILES = ("train_32x32.mat", "test_32x32.mat")
 SVHN_PAGE = "http://ufldl.stanford.edu/housenumbers"
 
-IDX_FILES = (
-    "train-images-idx3-ubyte.gz",
-    "train-labels-idx1-ubyte.gz",
-    "t10k-images-idx3-ubyte.gz",
-    "t10k-labels-idx1-ubyte.gz",
-)
+IDX_FILES = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 # Labels of each class, for training and for testing.
 MNIST_COUNTS = (
     (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
     (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
 )
-CIFAR10_COUNTS = ((5000,) * 10, (1000,) * 10)
 CIFAR10_FOLDERS = ("cifar10/", "cifar10/cifar-10-batches-bin/", "cifar-10-batches-bin/")
 CIFAR10_NEEDS = tuple(
     Need(
         places=tuple(f"{folder}{name}.bin" for folder in CIFAR10_FOLDERS),
-        how="Run `unflip data fetch cifar10` to download the binary version, cifar-10-binary.tar.gz, from "
-        + CIFAR10_PAGE,
+        how=f"Run `unflip data fetch cifar10` to download the binary version, {CIFAR10_ARCHIVE}, from {CIFAR10_PAGE}",
         pickles=(
             *(f"cifar10/{name}", name),
             *(f"{folder}cifar-10-{form}" for folder in ("cifar10/", "") for form in ("batches-py", "python.tar.gz")),
@@ -105,20 +90,20 @@ def load_dataset(name: PathLike, data_dir: PathLike | None = None) -> Dataset:
     """
     if name in CATALOGUE:
         return CATALOGUE[str(name)].load(data_dir)
-    path = Path(name).expanduser()
+    path, names = Path(name).expanduser(), ", ".join(CATALOGUE)
     if path.suffix.lower() in (".pt", ".pth", ".pkl", ".pickle"):
         raise pickle_error(path, HUMAN_LABELS.how)
     if path.name in ("cifar-10-batches-py", "cifar-10-python.tar.gz"):
         raise pickle_error(path, CIFAR10_NEEDS[0].how)
     if path.suffix.lower() != ".npz":
-        raise ValueError(f"{_unknown(name)}, or give the path of an .npz file")
-    if not path.exists():
-        raise FileNotFoundError(
-            f"the file {path.absolute()} does not exist; give the path of an .npz file, or a name of the catalogue: "
-            + ", ".join(CATALOGUE)
+        raise ValueError(
+            f"unknown data set {os.fspath(name)!r}; choose one of {names}, or give the path of an .npz file"
         )
+    if not path.exists():
+        hint = f"give the path of an .npz file, or a name of the catalogue: {names}"
+        raise FileNotFoundError(f"the file {path.absolute()} does not exist; {hint}")
     check_readable(path)
-    return read_features(path)
+    return npz.read_features(path)
 
 
 def catalogue() -> list[Entry]:
@@ -129,12 +114,8 @@ def catalogue() -> list[Entry]:
 def find_entry(name: str) -> Entry:
     """Return the entry of a name, or say which names there are."""
     if name not in CATALOGUE:
-        raise ValueError(_unknown(name))
+        raise ValueError(f"unknown data set {os.fspath(name)!r}; choose one of {', '.join(CATALOGUE)}")
     return CATALOGUE[name]
-
-
-def _unknown(name: PathLike) -> str:
-    return f"unknown data set {os.fspath(name)!r}; choose one of {', '.join(CATALOGUE)}"
 
 
 def _read_digits() -> Arrays:
@@ -143,15 +124,16 @@ def _read_digits() -> Arrays:
     from sklearn.model_selection import train_test_split
 
     X, y = load_digits(return_X_y=True)
-    images = (X.reshape(-1, 1, 8, 8) / 16).astype(np.float32)  # gray levels are 0 .. 16
+    x = (X.reshape(-1, 1, 8, 8) / 16).astype(np.float32)  # gray levels are 0 .. 16
     x_train, x_test, y_train, y_test = train_test_split(
-        images, y.astype(np.int64), test_size=0.4, stratify=y, random_state=0
+        x, y.astype(np.int64), test_size=0.4, stratify=y, random_state=0
     )
     return Arrays(x_train, y_train, x_test, y_test)
 
 
-def _downloads(name: str, server: str, md5: dict[str, str]) -> tuple[Download, ...]:
-    return tuple(Download(server + file, f"md5:{digest}", f"{name}/{file}") for file, digest in md5.items())
+def _downloads(name: str, server: str, files: Iterable[str], md5: str) -> tuple[Download, ...]:
+    found = zip(files, md5.split(), strict=True)
+    return tuple(Download(server + file, f"md5:{digest}", f"{name}/{file}") for file, digest in found)
 
 
 def _idx_entry(name: str, server: str, md5: str, **rest: Any) -> Entry:
@@ -159,34 +141,34 @@ def _idx_entry(name: str, server: str, md5: str, **rest: Any) -> Entry:
     how = f"Run `unflip data fetch {name}` to download {', '.join(IDX_FILES)} from {server}"
     return Entry(
         name=name,
-        read=read_mnist,
+        read=images.read_mnist,
         needs=tuple(Need((f"{name}/{file}", f"{name}/{file.removesuffix('.gz')}"), how) for file in IDX_FILES),
         n_train=60_000,
         n_test=10_000,
         shape=(1, 28, 28),
-        downloads=_downloads(name, server, dict(zip(IDX_FILES, md5.split(), strict=True))),
-        count=count_mnist,
+        downloads=_downloads(name, server, IDX_FILES, md5),
+        count=images.count_mnist,
         **rest,
     )
 
 
 def _cifar10_entry(licence: str = "none stated", source: str = CIFAR10_PAGE, **rest: Any) -> Entry:
     """Return an entry with the samples of CIFAR-10: its images or features of them."""
-    rest |= {"n_train": 50_000, "n_test": 10_000, "class_names": CIFAR10, "class_counts": CIFAR10_COUNTS}
+    rest |= {"n_train": 50_000, "n_test": 10_000, "class_names": CIFAR10, "class_counts": ((5000,) * 10, (1000,) * 10)}
     return Entry(licence=licence, source=source, **rest)
 
 
-def _human_entry(name: str, title: str, key: str, images: bool) -> Entry:
+def _human_entry(name: str, title: str, key: str, with_images: bool) -> Entry:
     """Return the entry of one set of human labels, with the images or the features of CIFAR-10."""
     return _cifar10_entry(
-        name=f"cifar10n-{name}-images" if images else f"cifar10n-{name}",
-        title=f"{title}, {'images' if images else 'features'}",
-        read=partial(read_cifar10n, key=key),
-        needs=(*CIFAR10_NEEDS, HUMAN_LABELS) if images else (FEATURES, HUMAN_LABELS),
-        shape=(3, 32, 32) if images else (320,),
+        name=f"cifar10n-{name}-images" if with_images else f"cifar10n-{name}",
+        title=f"{title}, {'images' if with_images else 'features'}",
+        read=partial(npz.read_cifar10n, key=key),
+        needs=(*CIFAR10_NEEDS, HUMAN_LABELS) if with_images else (FEATURES, HUMAN_LABELS),
+        shape=(3, 32, 32) if with_images else (320,),
         licence="CC BY-NC 4.0",
         source="http://www.noisylabels.com",
-        count=partial(count_cifar10n, key=key),
+        count=partial(npz.count_cifar10n, key=key),
     )
 
 
@@ -199,14 +181,14 @@ ENTRIES = (
         n_train=1_078,
         n_test=719,
         shape=(1, 8, 8),
-        class_names=DIGITS,
+        class_names=npz.DIGITS,
         licence="CC BY 4.0",
         source="https://archive.ics.uci.edu/dataset/80",
     ),
     _idx_entry(
         name="mnist",
         title="MNIST",
-        class_names=DIGITS,
+        class_names=npz.DIGITS,
         class_counts=MNIST_COUNTS,
         licence="CC BY-SA 3.0",
         source="http://yann.lecun.com/exdb/mnist",
@@ -228,57 +210,50 @@ ENTRIES = (
     Entry(
         name="svhn",
         title="SVHN",
-        read=read_svhn,
+        read=images.read_svhn,
         needs=tuple(
             Need(
-                places=(f"svhn/{part}_32x32.mat",),
-                how=f"Run `unflip data fetch svhn` to download train_32x32.mat and test_32x32.mat from {SVHN_PAGE}",
+                (f"svhn/{file}",),
+                f"Run `unflip data fetch svhn` to download {' and '.join(SVHN_FILES)} from {SVHN_PAGE}",
             )
-            for part in ("train", "test")
+            for file in SVHN_FILES
         ),
         n_train=73_257,
         n_test=26_032,
         shape=(3, 32, 32),
-        class_names=DIGITS,
+        class_names=npz.DIGITS,
         licence="non-commercial",
         source=SVHN_PAGE,
         downloads=_downloads(
-            "svhn",
-            SVHN_PAGE + "/",
-            {
-                "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
-                "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
-            },
+            "svhn", SVHN_PAGE + "/", SVHN_FILES, "e26dedcc434d2e4c54c9b2d4a06d8373 eb5a983be6a315427106f1b164d9cef3"
         ),
-        count=count_svhn,
+        count=images.count_svhn,
     ),
     _cifar10_entry(
         name="cifar10",
         title="CIFAR-10",
-        read=read_cifar10,
+        read=images.read_cifar10,
         needs=CIFAR10_NEEDS,
         shape=(3, 32, 32),
         downloads=_downloads(
-            "cifar10",
-            "https://www.cs.toronto.edu/~kriz/",
-            {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
+            "cifar10", "https://www.cs.toronto.edu/~kriz/", [CIFAR10_ARCHIVE], "c32a1d4ab5d03f1284b67883e8d87530"
         ),
-        count=count_cifar10,
+        count=images.count_cifar10,
     ),
     _cifar10_entry(
         name="cifar10-features",
         title="CIFAR-10, features",
-        read=read_cifar10_features,
+        read=npz.read_cifar10_features,
         needs=(FEATURES,),
         shape=(320,),
         licence="as CIFAR-10",
-        count=count_cifar10_features,
+        count=npz.count_cifar10_features,
     ),
-    *(_human_entry(*labels, images) for images in (False, True) for labels in HUMAN_SETS),
+    *(_human_entry(*labels, with_images) for with_images in (False, True) for labels in HUMAN_SETS),
     Entry(
         name="animal10n",
         title="Animal-10N",
-        read=read_animal10n,
+        read=images.read_animal10n,
         needs=tuple(
             Need(
                 places=(f"animal10n/{part}",),
@@ -294,7 +269,7 @@ ENTRIES = (
         class_names=ANIMALS,
         licence="none stated",
         source=ANIMALS_PAGE,
-        count=count_animal10n,
+        count=images.count_animal10n,
     ),
 )
 CATALOGUE = {entry.name: entry for entry in ENTRIES}

@@ -35,7 +35,7 @@ def fetch(
     name : str
         A name of :func:`unflip.datasets.catalogue`.
     data_dir : path-like, default=None
-        Folder of the files. If None, ``UNFLIP_DATA`` or a folder in the user's cache is used.
+        As in :func:`unflip.datasets.load_dataset`.
     progress : callable, default=None
         Called as ``progress(file, bytes_received, bytes_in_all)`` during a download; ``bytes_in_all`` may be None.
     force : bool, default=False
@@ -63,10 +63,7 @@ def fetch(
 
 
 def unofficial_files(name: str, data_dir: PathLike | None = None) -> list[Path]:
-    """Return the files of a data set that are on disk without the official checksum.
-
-    They may be damaged, or fine: compressed again, or a subset.
-    """
+    """Return the files on disk without the official checksum: damaged, or fine but compressed again or a subset."""
     folder = data_directory(data_dir)
     found = {folder / item.path: item for item in find_entry(name).downloads if (folder / item.path).exists()}
     return [path for path, item in found.items() if not item.is_archive and not _is_official(path, item)]
@@ -91,8 +88,7 @@ def _check_old_files(entry: Entry, folder: Path, written: list[Path]) -> None:
         # only a wrong checksum is a reason to read it all
         _ = entry.load(folder) if strange else entry.rows(folder)
     except (ValueError, OSError) as error:
-        names = ", ".join(path.name for path in strange)
-        reason = f" (no official checksum: {names})" if strange else ""
+        reason = f" (no official checksum: {', '.join(path.name for path in strange)})" if strange else ""
         raise ValueError(
             f"{entry.title} is on disk but cannot be read{reason}: {error}. "
             f"Run `unflip data fetch {entry.name} --force` to download it again"
@@ -126,16 +122,14 @@ class _Resume:
         os.replace(self.part, output_file)
 
     def _download(self, url: str) -> None:
+        from pooch import HTTPDownloader
+
         self.done = self.part.stat().st_size if self.part.exists() else 0
         self.total: int | None = None
         # Without identity, a server may declare a .gz file as compressed content, which requests would decompress.
-        headers = {"Accept-Encoding": "identity"}
-        if self.done:
-            headers["Range"] = f"bytes={self.done}-"
-        read = _pooch().HTTPDownloader(
-            chunk_size=CHUNK, timeout=TIMEOUT, headers=headers, hooks={"response": self._begin}
-        )
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={self.done}-"} if self.done else {})
         self.response: Any = None
+        read = HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, headers=headers, hooks={"response": self._begin})
         with self.part.open("ab") as self.file:
             try:
                 read(url, self, None)
@@ -149,21 +143,16 @@ class _Resume:
         """Look at what the server is about to send, before its first byte; requests calls this."""
         self.response = response
         self.resumed = response.status_code == 206
+        span, _slash, total = response.headers.get("Content-Range", "").partition("/")
         if response.status_code == 200:  # the whole file, even if the rest of it was asked for
             self.file.truncate(0)
-            self.done = 0
-            length = response.headers.get("Content-Length", "")
-            self.total = int(length) if length.isdigit() else None
-        elif response.status_code == 206:
-            span, _slash, total = response.headers.get("Content-Range", "").partition("/")
-            if not span.startswith(f"bytes {self.done}-"):
-                raise _StartOver("the server sent another range than requested")
-            self.total = int(total) if total.isdigit() else None
+            self.done, total = 0, response.headers.get("Content-Length", "")
         elif response.status_code == 416:  # the part is as long as the file or longer, so not a part of it
             raise _StartOver("the server does not have this range")
-        response.raw.headers.pop(
-            "Content-Encoding", None
-        )  # some servers declare a .gz file this way; we want its bytes
+        elif self.resumed and not span.startswith(f"bytes {self.done}-"):
+            raise _StartOver("the server sent another range than requested")
+        self.total = int(total) if total.isdigit() else None
+        response.raw.headers.pop("Content-Encoding", None)  # some servers send it for a .gz file; we want its bytes
 
     # pooch uses these two methods of a file.
     def write(self, chunk: bytes) -> None:
@@ -189,10 +178,9 @@ def _retrieve(download: Download, path: Path, progress: Progress | None) -> None
     except ValueError as error:
         if downloader.resumed:  # the part may have been of an older file: start over
             return _retrieve(download, path, progress)
+        fault = f"its checksum is wrong, and it was not kept ({error})"
         old = f"; {path} is unchanged" if path.exists() else ""
-        raise ValueError(
-            f"{download.url} is not the official file: its checksum is wrong, and it was not kept ({error}){old}"
-        ) from error
+        raise ValueError(f"{download.url} is not the official file: {fault}{old}") from error
 
 
 def _unpack(archive: Path) -> list[Path]:
@@ -230,7 +218,10 @@ def _fault(member: tarfile.TarInfo) -> str | None:
 
 @contextmanager
 def _silent_pooch() -> Iterator[ModuleType]:
-    pooch = _pooch()
+    try:
+        import pooch
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("downloads need pooch; install it with: pip install unflip[data]") from error
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel(logging.WARNING)  # it would announce each download, as progress does
@@ -238,11 +229,3 @@ def _silent_pooch() -> Iterator[ModuleType]:
         yield pooch
     finally:
         logger.setLevel(level)
-
-
-def _pooch() -> ModuleType:
-    try:
-        import pooch
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("downloads need pooch; install it with: pip install unflip[data]") from error
-    return pooch

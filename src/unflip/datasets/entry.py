@@ -34,10 +34,8 @@ class Dataset:
     name : str
     x_train, x_test : float32 arrays
         Images of shape (n, channels, height, width) in [0, 1], or features of shape (n, d).
-    y_train : int64 array of shape (n_train,), or None
-        Codes of the clean labels; None if they are unknown (Animal-10N).
-    y_test : int64 array of shape (n_test,)
-        Codes of the clean labels.
+    y_train, y_test : int64 arrays
+        Codes of the clean labels; ``y_train`` is None if they are unknown (Animal-10N).
     y_noisy : int64 array of shape (n_train,), or None
         Codes of the labels that people gave to the training samples; None if there are none.
     class_names : tuple of str
@@ -84,45 +82,22 @@ class Need:
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set of the catalogue.
+    """One data set of the catalogue."""
 
-    Attributes
-    ----------
-    name, title : str
-        Its name in the API, and its name in the literature.
-    read : callable
-        Takes the path of each of ``needs`` and returns the arrays.
-    needs : tuple of Need
-        Each file or folder that is read.
-    n_train, n_test : int
-        Number of samples in the official release.
-    shape : tuple of int
-        Shape of one sample.
-    class_names : tuple of str
-    licence, source : str
-        The license as its authors state it, and their page.
-    downloads : tuple of Download
-        The official files; empty if there is no direct download.
-    count : callable, or None
-        Takes what ``read`` takes and returns the numbers of rows for training and for testing, from the sizes and
-        headers of the files; None for a data set without files.
-    class_counts : tuple of two tuples of int, or empty
-        Number of clean labels of each class in the official release, for training and for testing.
-    """
-
-    name: str
-    title: str
-    read: Callable[..., Arrays]
-    needs: tuple[Need, ...]
-    n_train: int
+    name: str  # in the API
+    title: str  # in the literature
+    read: Callable[..., Arrays]  # takes the path of each of the needs
+    needs: tuple[Need, ...]  # each file or folder that is read
+    n_train: int  # samples in the official release
     n_test: int
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # of one sample
     class_names: tuple[str, ...]
-    licence: str
-    source: str
-    downloads: tuple[Download, ...] = ()
+    licence: str  # as its authors state it
+    source: str  # their page
+    downloads: tuple[Download, ...] = ()  # the official files; empty if there is no direct download
+    # Takes what read takes; returns the numbers of rows for training and for testing from sizes and headers of files.
     count: Callable[..., tuple[int, int]] | None = None
-    class_counts: tuple[tuple[int, ...], ...] = ()
+    class_counts: tuple[tuple[int, ...], ...] = ()  # official clean labels of each class, for training and for testing
 
     def on_disk(self, data_dir: PathLike | None = None) -> bool:
         """Say whether every file is there; their content is checked when they are read."""
@@ -170,7 +145,15 @@ class Entry:
 
     def _paths(self, data_dir: PathLike | None) -> list[Path]:
         if missing := self.missing(data_dir):
-            raise self._not_there(data_directory(data_dir), missing)
+            folder, how = data_directory(data_dir), self.how_to_get(data_dir)
+            for name in (name for need in missing for name in need.pickles):
+                if (folder / name).exists():
+                    raise pickle_error(folder / name, how)
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise FileNotFoundError(
+                f"{self.title} is not on disk: looked in {folder} for {' or '.join(missing[0].places)}{more}. {how}. "
+                "Set UNFLIP_DATA or data_dir to use another data directory"
+            )
         paths = [path for path in self.find(data_dir) if path]
         for path, need in zip(paths, self.needs, strict=True):
             check_readable(path, need.is_folder)
@@ -188,17 +171,6 @@ class Entry:
                     f"{', '.join(map(str, paths))}: {counts[k]:,} of {len(y):,} labels are {k}, but {self.title} has "
                     f"{official[k]:,}; these are files of another data set, or their labels were changed"
                 )
-
-    def _not_there(self, folder: Path, missing: list[Need]) -> Exception:
-        how = self.how_to_get(folder)
-        for name in (name for need in missing for name in need.pickles):
-            if (folder / name).exists():
-                return pickle_error(folder / name, how)
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        return FileNotFoundError(
-            f"{self.title} is not on disk: looked in {folder} for {' or '.join(missing[0].places)}{more}. {how}. "
-            "Set UNFLIP_DATA or data_dir to use another data directory"
-        )
 
 
 def data_directory(data_dir: PathLike | None = None) -> Path:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip._validation import check_codes, check_same_length
-from unflip.datasets.cifar10 import count_cifar10, read_cifar10
 from unflip.datasets.entry import Arrays, Codes, Dataset, Float32Array, check_test_is_not_train
+from unflip.datasets.images import count_cifar10, read_cifar10
 
 DIGITS = tuple("0123456789")
 HEADER = 10_000  # limit for the header of an .npy file in bytes; plain arrays have about 118
@@ -30,9 +30,8 @@ def read_features(path: Path) -> Dataset:
         raise ValueError(f"{path} has neither y_train (clean labels) nor y_noisy; add one of them")
     x_train, x_test = (_features(path, key, found[key]) for key in ("x_train", "x_test"))
     if x_train.shape[1:] != x_test.shape[1:]:
-        raise ValueError(
-            f"{path}: x_train has shape {x_train.shape} and x_test {x_test.shape}; they must agree except in the rows"
-        )
+        shapes = f"x_train has shape {x_train.shape} and x_test {x_test.shape}"
+        raise ValueError(f"{path}: {shapes}; they must agree except in the rows")
     labels: dict[str, NDArray[Any]] = {key: found[key] for key in ("y_train", "y_noisy", "y_test") if key in found}
     try:
         check_same_length(x_train=x_train, **{key: y for key, y in labels.items() if key != "y_test"})
@@ -47,9 +46,8 @@ def read_cifar10_features(path: Path) -> Arrays:
     """Read the features of CIFAR-10: any file of features whose labels are 0 .. 9."""
     data = read_features(path)
     if data.class_names != DIGITS or data.y_train is None:
-        raise ValueError(
-            f"{path}: CIFAR-10's y_train and y_test must be 0 .. 9; got {', '.join(data.class_names[:12])}"
-        )
+        found = ", ".join(data.class_names[:12])
+        raise ValueError(f"{path}: CIFAR-10's y_train and y_test must be 0 .. 9; got {found}")
     return check_test_is_not_train(Arrays(data.x_train, data.y_train, data.x_test, data.y_test), path, path)
 
 
@@ -65,8 +63,20 @@ def read_cifar10n(*paths: Path, key: str) -> Arrays:
     """Read CIFAR-10N: the features or the batches of CIFAR-10, then the label file with the labels ``key``."""
     *samples, labels = paths
     _check_human_labels(labels, key)
-    arrays = read_cifar10(*samples) if len(samples) > 1 else read_cifar10_features(*samples)
-    return _with_human_labels(arrays, samples[0], labels, key)
+    images = read_cifar10(*samples) if len(samples) > 1 else read_cifar10_features(*samples)
+    found = read_arrays(labels, ("clean_label", key))
+    try:
+        clean, noisy = (check_codes(found[name], 10).astype(np.int64) for name in ("clean_label", key))
+        check_same_length(x_train=images.x_train, clean_label=clean, **{key: noisy})
+    except ValueError as error:
+        raise ValueError(f"{labels}: {error}") from error
+    if images.y_train is not None and (clean != images.y_train).any():
+        at = int(np.argmax(clean != images.y_train))
+        raise ValueError(
+            f"{labels}: clean_label[{at}] is {clean[at]}, but sample {at} of {samples[0]} has the label "
+            f"{images.y_train[at]}; use the official order of CIFAR-10 for both files"
+        )
+    return images._replace(y_noisy=noisy)
 
 
 def count_cifar10n(*paths: Path, key: str) -> tuple[int, int]:
@@ -76,31 +86,12 @@ def count_cifar10n(*paths: Path, key: str) -> tuple[int, int]:
     return count_cifar10(*samples) if len(samples) > 1 else count_cifar10_features(*samples)
 
 
-def _with_human_labels(images: Arrays, source: Path, path: Path, key: str) -> Arrays:
-    found = read_arrays(path, ("clean_label", key))
-    try:
-        clean, noisy = (check_codes(found[name], 10).astype(np.int64) for name in ("clean_label", key))
-        check_same_length(x_train=images.x_train, clean_label=clean, **{key: noisy})
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    if images.y_train is not None and (clean != images.y_train).any():
-        at = int(np.argmax(clean != images.y_train))
-        raise ValueError(
-            f"{path}: clean_label[{at}] is {clean[at]}, but sample {at} of {source} has the label "
-            f"{images.y_train[at]}; use the official order of CIFAR-10 for both files"
-        )
-    return images._replace(y_noisy=noisy)
-
-
 def _check_human_labels(path: Path, key: str) -> None:
     with opened_npz(path) as archive:
         sets = [name for name in stored_names(archive) if "_label" in name]
     if key not in sets:
         there = ", ".join(name for name in sets if name != "clean_label") or "none"
-        raise ValueError(
-            f"{path} has no label set {key}, only {there}; make the file again from the official CIFAR-10_human.pt, "
-            "which has all of them"
-        )
+        raise ValueError(f"{path} has no label set {key}, only {there}; make it again from all of CIFAR-10_human.pt")
 
 
 def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, NDArray[Any]]:

@@ -72,7 +72,10 @@ def accuracy_grid(results: Results) -> Grid:
 
     def above(row: Row) -> Entry:
         best = results.paper_best(row)
-        return Entry() if best is None else Entry(_signed(best_of(row) - round(best[0], 2)))
+        if best is None:
+            return Entry()
+        difference = f"{best_of(row) - round(best[0], 2):+.2f}".replace("-", "−")
+        return Entry("0.00" if difference[1:] == "0.00" else difference)
 
     compared = any(results.paper_best(row) for row in results.rows)
     titles = {method: experiment.methods[method].title for method in results.methods}
@@ -84,10 +87,7 @@ def accuracy_grid(results: Results) -> Grid:
 
 
 def transition_grid(results: Results) -> Grid | None:
-    """Return the table of the errors of the estimated T; None if there are none.
-
-    Methods that were given the same T share a column.
-    """
+    """Return the errors of the estimated T, with one column for methods that share a T; None if there are none."""
     experiment, cells = results.experiment, results.cells
     shared: dict[str, list[str]] = {}
     for method in results.methods:
@@ -97,34 +97,35 @@ def transition_grid(results: Results) -> Grid | None:
             shared.setdefault(f"own {method}" if name is None else f"given {name}", []).append(method)
     if not shared:
         return None
-
-    def found(row: Row, group: str) -> list[Result]:
-        return [cells[*row, method] for method in shared[group] if (*row, method) in cells]
-
-    def errors(row: Row, group: str) -> list[float]:
-        by_seed: dict[int, float] = {}
-        for result in found(row, group):
-            by_seed |= result.transition_errors
-        return list(by_seed.values())
+    found = {
+        (row, group): [cells[*row, method] for method in methods if (*row, method) in cells]
+        for row in results.rows
+        for group, methods in shared.items()
+    }
+    everything = [result for some in found.values() for result in some]
+    # By seed, so that a T which several methods were given counts once.
+    errors = {
+        key: list({seed: e for result in some for seed, e in result.transition_errors.items()}.values())
+        for key, some in found.items()
+    }
+    counts = [len(values) for values in errors.values() if values]
 
     def name_of(group: str) -> str:
         if group.startswith("own "):
             return experiment.methods[shared[group][0]].title
-        kinds = [result.transition_kind for row in results.rows for result in found(row, group)]
+        kinds = [result.transition_kind for row in results.rows for result in found[row, group]]
         return " / ".join(dict.fromkeys(map(str, kinds)))
 
     def entry(row: Row, group: str) -> Entry:
-        values = errors(row, group)
+        values = errors[row, group]
         if not values:
             return Entry()
-        marks = {mark for result in found(row, group) for mark in result.marks}
+        marks = {mark for result in found[row, group] for mark in result.marks}
         return Entry(
             ours=_number(float(np.mean(values)), [float(np.std(values))] if len(values) > 1 else [], 4),
             symbols=_symbols(marks, everything) + _trial_count(len(values), counts, results.planned),
         )
 
-    counts = [len(values) for row in results.rows for group in shared if (values := errors(row, group))]
-    everything = [result for row in results.rows for group in shared for result in found(row, group)]
     titles = {group: name_of(group) for group in shared}
     corner, heads, rows, _ = _lay_out(results, "T of", titles, entry, {})
     notes = [
@@ -133,8 +134,8 @@ def transition_grid(results: Results) -> Grid | None:
         f"{'; ± standard deviation over trials' if max(counts) > 1 else ''}."
     ]
     for group, methods in shared.items():
-        names = ", ".join(experiment.methods[method].title for method in methods)
-        notes.append(f"{titles[group]}: " + ("its own T." if group.startswith("own ") else f"the T given to {names}."))
+        given = f"the T given to {', '.join(experiment.methods[method].title for method in methods)}."
+        notes.append(f"{titles[group]}: " + ("its own T." if group.startswith("own ") else given))
     notes += _mark_notes(results, everything)
     title = f"Error of the estimated transition matrix T; {_protocol_title(results, everything)}"
     return Grid(f"{experiment.name}-{results.protocol}-transition", title, corner, heads, rows, notes)
@@ -173,11 +174,6 @@ def _as_printed(mean: float, deviation: float | None = None) -> str:
     """Return a number with the decimals that it has in the experiment file, at least two."""
     values = [value for value in (mean, deviation) if value is not None]
     return " ± ".join(f"{value:.2f}" if round(value, 2) == value else f"{value:g}" for value in values)
-
-
-def _signed(difference: float) -> str:
-    text = f"{difference:+.2f}".replace("-", "−")
-    return "0.00" if text[1:] == "0.00" else text
 
 
 def _accuracy_notes(results: Results, compared: bool) -> list[str]:
@@ -228,15 +224,7 @@ def _last(lengths: Collection[int]) -> str:
 
 
 def _how_many(counts: Iterable[int], planned: int) -> str:
-    """Say over how many trials the numbers of a table are.
-
-    Examples
-    --------
-    >>> _how_many([5, 5], 5), _how_many([1, 1], 5)
-    ('mean over 5 trials', "one of the protocol's 5 trials")
-    >>> _how_many([2, 5], 5)
-    "mean over the protocol's 5 trials ([n/5]: over n of them)"
-    """
+    """Say over how many trials the numbers of a table are."""
     first, *others = sorted(set(counts))
     if others:
         return f"mean over the protocol's {planned} trials ([n/{planned}]: over n of them)"
@@ -257,10 +245,7 @@ def _holds(found: Collection[Result]) -> str:
 
 
 def _symbols(marks: Collection[str], found: Collection[Result]) -> str:
-    """Return the symbols of a number's marks.
-
-    If the protocol of the whole table is not the paper's, the title and a note say so instead.
-    """
+    """Return the symbols of a number's marks. What holds for the whole table is said by its title and a note."""
     said = {"protocol"} if _holds(found) == "all" else set()
     return "".join(SYMBOLS[mark] for mark in SYMBOLS if mark in set(marks) - said)
 
@@ -277,7 +262,14 @@ def _mark_notes(results: Results, found: Collection[Result]) -> list[str]:
     notes = []
     if (holds := _holds(found)) != "none":
         which = "All numbers" if holds == "all" else f"{SYMBOLS['protocol']} These numbers"
-        notes.append(f"{which}: protocol {results.protocol}, {_protocol_note(results)}")
+        plan = results.experiment.protocols[results.protocol]
+        told = plan.note or ", ".join(f"{key} {value}" for key, value in plan.training.items()) + "." * bool(
+            plan.training
+        )
+        why = f"not the paper's{f': {told}' if told else '.'}"
+        if results.protocol == PAPER:
+            why = "but the records have other settings than the experiment has now."
+        notes.append(f"{which}: protocol {results.protocol}, {why}")
     made = Counter(commit for result in found for commit in result.commits)
     estimated = Counter(commit for result in found for commit in result.transition_commits)
     others = _others(made, results.commit)
@@ -289,15 +281,6 @@ def _mark_notes(results: Results, found: Collection[Result]) -> list[str]:
     if ours:
         notes.append(f"Made by commit {_short_name(results.commit)}{', except for these' if others else ''}.")
     return notes
-
-
-def _protocol_note(results: Results) -> str:
-    if results.protocol == PAPER:
-        return "but the records have other settings than the experiment has now."
-    plan = results.experiment.protocols[results.protocol]
-    settings = ", ".join(f"{key} {value}" for key, value in plan.training.items())
-    told = plan.note or (f"{settings}." if settings else "")
-    return f"not the paper's{f': {told}' if told else '.'}"
 
 
 def _others(made: Mapping[str, int], reference: str | None) -> list[str]:
@@ -327,10 +310,9 @@ def _absent(results: Results) -> str:
 def _network_notes(results: Results) -> list[str]:
     """Say how methods with two networks are scored, because the paper may score them differently."""
     pairs = {entry.name for entry in registry.ENTRIES if entry.networks == 2}
-    methods = [m for m in results.methods if results.experiment.methods[m].settings["kind"] in pairs]
-    if not methods:
-        return []
-    names = ", ".join(results.experiment.methods[method].title for method in methods)
-    compared = any((*row, method) in results.experiment.paper for row in results.rows for method in methods)
+    experiment = results.experiment
+    methods = [method for method in results.methods if experiment.methods[method].settings["kind"] in pairs]
+    names = ", ".join(experiment.methods[method].title for method in methods)
+    compared = any((*row, method) in experiment.paper for row in results.rows for method in methods)
     note = f"{names}: two networks, scored together here by the mean of their probabilities"
-    return [note + ("; the paper may score them differently." if compared else ".")]
+    return [note + ("; the paper may score them differently." if compared else ".")] if methods else []

@@ -54,15 +54,13 @@ class Result:
         return float(self.last.mean(axis=1).mean())
 
     @cached_property
-    def epoch_deviation(self) -> float | None:
-        """Standard deviation over the last epochs, averaged over trials."""
-        return float(self.last.std(axis=1).mean()) if self.epochs > 1 else None
-
-    @cached_property
     def deviations(self) -> dict[str, float]:
-        """Standard deviations over "trials", of the mean of the last epochs, and over the last "epochs", if several."""
+        """Standard deviations over "trials", of the mean of the last epochs, and over the last "epochs", averaged.
+
+        Each is there only if there are several of them.
+        """
         over_trials = {"trials": float(self.last.mean(axis=1).std())} if self.trials > 1 else {}
-        return over_trials | ({} if self.epoch_deviation is None else {"epochs": self.epoch_deviation})
+        return over_trials | ({"epochs": float(self.last.std(axis=1).mean())} if self.epochs > 1 else {})
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,13 @@ def gather(experiment: Experiment, records: Iterable[Record], protocol: str, com
             chosen[key] = record
             if record.get("data") is not None:
                 dataset, noise, _, seed = key
-                _check_same_data(trained_on.setdefault((dataset, noise, seed), record), record)
+                first = trained_on.setdefault((dataset, noise, seed), record)
+                if first["data"] != record["data"]:
+                    raise ValueError(
+                        f"the records {first['hash']} and {record['hash']} are both of {dataset}, {noise}, seed "
+                        f"{seed}, but of different data: {first['data']} and {record['data']}. Their numbers cannot be "
+                        "compared; remove the records of the wrong data, and run their cells again"
+                    )
     reference = _reference(chosen.values(), commit)
     as_paper = _cells_of_paper(experiment)
     trials: dict[Key, list[Record]] = {}
@@ -130,13 +134,7 @@ def gather(experiment: Experiment, records: Iterable[Record], protocol: str, com
 
 
 def noise_title(label: str) -> str:
-    """Return how tables and figures print a noise.
-
-    Examples
-    --------
-    >>> noise_title("sym 20"), noise_title("pair 40"), noise_title("human")
-    ('Symmetric 20%', 'Pairflip 40%', 'Human')
-    """
+    """Return how tables and figures print a noise: "sym 20" as "Symmetric 20%", "human" as "Human"."""
     noise = noise_of(label)
     return "Human" if noise["kind"] == "given" else f"{noise['kind'].capitalize()} {100 * noise['rate']:g}%"
 
@@ -174,27 +172,15 @@ def _key(experiment: Experiment, record: Record) -> tuple[str, str, str, int]:
     return cell["dataset"], noise, cell["method"], cell["seed"]
 
 
-def _check_same_data(first: Record, second: Record) -> None:
-    if first["data"] != second["data"]:
-        cell = first["cell"]
-        raise ValueError(
-            f"the records {first['hash']} and {second['hash']} are both of {cell['dataset']}, "
-            f"{noise_label(cell['noise'])}, seed {cell['seed']}, but of different data: {first['data']} and "
-            f"{second['data']}. Their numbers cannot be compared; remove the records of the wrong data, and run their "
-            "cells again"
-        )
-
-
 def _result(
     key: Key, records: list[Record], reference: str | None, as_paper: Mapping[Key, dict[str, Any]] | None
 ) -> Result:
     curves = [np.atleast_1d(np.asarray(record["result"]["accuracy"], dtype=np.float64)) for record in records]
     lengths = sorted({len(curve) for curve in curves})
     if len(lengths) > 1:
-        raise ValueError(
-            f"the trials of {', '.join(key)} have different numbers of epochs: {lengths}; pass records of one protocol"
-        )
-    kind = records[0]["cell"]["transition"]
+        cell = ", ".join(key)
+        raise ValueError(f"the trials of {cell} have different numbers of epochs: {lengths}; use one protocol for all")
+    estimator = records[0]["cell"]["transition"]
     marks = []
     if as_paper is not None and any(as_paper.get(key) != _without_names(record["cell"]) for record in records):
         marks.append("protocol")
@@ -206,7 +192,7 @@ def _result(
     errors = {record["cell"]["seed"]: record["result"]["transition_error"] for record in records}
     return Result(
         curves=100 * np.array(curves),
-        transition_kind=None if kind is None else kind["kind"],
+        transition_kind=None if estimator is None else estimator["kind"],
         transition_errors={seed: error for seed, error in errors.items() if error is not None},
         seconds=float(np.mean([record["result"]["seconds"] for record in records])),
         commits=commits,

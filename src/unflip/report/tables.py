@@ -8,24 +8,14 @@ from itertools import groupby
 from unflip.report.grid import Entry, Grid
 from unflip.report.results import Results
 
-LATEX = {sign: rf"\{sign}" for sign in "{}&%$#_"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "|": r"\textbar{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "[": "{[}",  # at the start of a row, it would be an argument of the line break before it
-    "*": "{*}",  # and so would this
-    "±": r"$\pm$",
-    "−": "$-$",
-    "–": "--",
-    "†": r"\dag{}",
-    "‡": r"\ddag{}",
-    "§": r"\S{}",
-    "μ": r"$\mu$",
-    "µ": r"$\mu$",  # the micro sign, which looks the same
-}
+COMMANDS = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "|": "bar", "<": "less", ">": "greater"}
+LATEX = (
+    {sign: rf"\{sign}" for sign in "{}&%$#_"}
+    | {sign: rf"\text{name}{{}}" for sign, name in COMMANDS.items()}
+    | {"[": "{[}", "*": "{*}"}  # at the start of a row, they would be arguments of the line break before them
+    | {"±": r"$\pm$", "−": "$-$", "–": "--", "†": r"\dag{}", "‡": r"\ddag{}", "§": r"\S{}"}
+    | {"μ": r"$\mu$", "µ": r"$\mu$"}  # the Greek letter, and the micro sign, which looks the same
+)
 COLUMNS = (
     *("dataset", "noise", "method", "protocol", "trials", "planned_trials", "epochs"),
     *("mean", "deviation", "deviation_over", "epoch_deviation"),
@@ -57,17 +47,9 @@ def markdown_table(grid: Grid) -> str:
         f"| {' | '.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))} |"
         for line in (head, *body)
     ]
+    lines.insert(1, f"|{'|'.join(rule)}|")
     notes = [f"- {_markdown(note)}" for note in grid.notes]
-    parts = [
-        f"## {_markdown(grid.title)}",
-        "",
-        lines[0],
-        f"|{'|'.join(rule)}|",
-        *lines[1:],
-        *[""] * bool(notes),
-        *notes,
-    ]
-    return "\n".join(parts) + "\n"
+    return "\n".join([f"## {_markdown(grid.title)}", "", *lines, *[""] * bool(notes), *notes]) + "\n"
 
 
 def latex_table(grid: Grid) -> str:
@@ -133,7 +115,11 @@ def csv_table(results: Results) -> str:
                 errors = list(result.transition_errors.values())
                 over, deviation = next(iter(result.deviations.items()), (None, None))
                 line |= {"trials": result.trials, "epochs": result.epochs, "mean": result.mean}
-                line |= {"deviation": deviation, "deviation_over": over, "epoch_deviation": result.epoch_deviation}
+                line |= {
+                    "deviation": deviation,
+                    "deviation_over": over,
+                    "epoch_deviation": result.deviations.get("epochs"),
+                }
                 line |= {
                     "above_paper_best": None if paper_best is None else result.mean - paper_best,
                     "transition_error": sum(errors) / len(errors) if errors else None,
@@ -179,8 +165,5 @@ def _latex_head(grid: Grid) -> list[str]:
         spans.append(rf"\multicolumn{{{width}}}{{c}}{{{_latex(dataset)}}}")
         rules += rf"\cmidrule(lr){{{column}-{column + width - 1}}}"
         column += width
-    return [
-        _latex_row([*[""] * len(corner), *spans]),
-        rules,
-        _latex_row([*corner, *(_latex(h[1]) for h in grid.heads)]),
-    ]
+    noises = [_latex(head[1]) for head in grid.heads]
+    return [_latex_row([*[""] * len(corner), *spans]), rules, _latex_row([*corner, *noises])]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.datasets.layouts import write_idx, write_mnist
-from unflip.datasets import idx, load_dataset
+from unflip.datasets import images, load_dataset
 from unflip.datasets.catalogue import CATALOGUE
-from unflip.datasets.idx import read_idx
+from unflip.datasets.images import read_idx
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
@@ -110,7 +110,7 @@ def test_nothing_is_decompressed_beyond_what_the_header_announces(tmp_path, stre
 
 @pytest.mark.parametrize("chunk", [1, 7, 100, 5000])
 def test_pieces_of_any_size_make_the_same_content(tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(idx, "CHUNK", chunk)
+    monkeypatch.setattr(images, "CHUNK", chunk)
     values = np.concatenate([np.zeros(1500, np.uint8), np.arange(1500, dtype=np.uint32).astype(np.uint8)])
     content = write_idx(tmp_path / "a", values)
     (tmp_path / "a.gz").write_bytes(gzip.compress(content[:1000]) + gzip.compress(b"") + gzip.compress(content[1000:]))

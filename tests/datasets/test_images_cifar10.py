@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tests.datasets.layouts import write_cifar10
-from unflip.datasets import cifar10 as reader
-from unflip.datasets import load_dataset
+from unflip.datasets import images, load_dataset
 from unflip.datasets.catalogue import CATALOGUE
 
 RECORDS = 7
@@ -17,7 +16,7 @@ RECORDS = 7
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(reader, "RECORDS", RECORDS)
+    monkeypatch.setattr(images, "RECORDS", RECORDS)
 
 
 @pytest.mark.parametrize("folder", ["cifar10", "cifar10/cifar-10-batches-bin", "cifar-10-batches-bin"])
