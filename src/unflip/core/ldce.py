@@ -254,10 +254,8 @@ def check_operator(operator: str) -> None:
 class DecomposedRisk(NamedTuple):
     """The mean squared loss as two parts, Eq. (eq_trace); only the second is affected by noise."""
 
-    label_free: float
-    """1 + mean |h|^2"""
-    label_dependent: float
-    """-2 mean <t, h>, for a linear model -2 tr(W' mu)"""
+    label_free: float  # 1 + mean |h|^2
+    label_dependent: float  # -2 mean <t, h>, for a linear model -2 tr(W' mu)
 
     @property
     def total(self) -> float:

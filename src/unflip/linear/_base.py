@@ -102,12 +102,7 @@ def check_count(model: Any, name: str) -> None:
 
 
 def solve_ridge(
-    sums: ClassSums,
-    centroid: FloatArray,
-    prior: FloatArray,
-    alpha: float,
-    fit_intercept: bool = True,
-    warn: bool = True,
+    sums: ClassSums, centroid: FloatArray, mean: FloatArray, alpha: float, fit_intercept: bool = True, warn: bool = True
 ) -> tuple[FloatArray, FloatArray]:
     """Return W (n_features, n_classes) and b (n_classes,), the ridge regression on targets t_i, from sums alone::
 
@@ -118,8 +113,7 @@ def solve_ridge(
     A constant feature gets the coefficient zero. If other features are linearly dependent up to rounding, and alpha is
     too small to decide between them, W has the least norm and a warning (SciPy's ``LinAlgWarning``) names them.
 
-    ``centroid`` is mu, of ``sums.about_mean`` if there is an intercept and of ``sums`` if not; ``prior`` is the mean
-    of t.
+    ``centroid`` is mu, of ``sums.about_mean`` if there is an intercept and of ``sums`` if not; ``mean`` is that of t.
     """
     A, B = _gram(sums, fit_intercept), sums.weight * centroid
     # About its mean, a constant feature has no square except from the rounding of the mean.
@@ -133,7 +127,7 @@ def solve_ridge(
             known = sums.feature_names
             names = [f"feature {j}" if known is None else repr(str(known[j])) for j in np.flatnonzero(varies)]
             _warn_of(dependent, np.array(names, dtype=object), alpha, max(1e-6, 100 * sums.rounding))
-    return W, prior - sums.mean @ W if fit_intercept else np.zeros(W.shape[1])
+    return W, mean - sums.mean @ W if fit_intercept else np.zeros(W.shape[1])
 
 
 def solve_ridge_path(

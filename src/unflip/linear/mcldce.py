@@ -114,6 +114,9 @@ class MCLDCEClassifier(TransitionClassifier):
     ) -> Self:
         """Add a block of noisy samples to those seen so far: fitting all blocks equals fitting all rows at once.
 
+        T is determined once, at the first call. If it must be estimated, it is estimated from the first block alone:
+        give T, or a first block that is large and in random order.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -123,11 +126,6 @@ class MCLDCEClassifier(TransitionClassifier):
             All classes. Needed at the first call unless they were given to the constructor.
         sample_weight : array-like of shape (n_samples,), default=None
             After the first call, all weights of a block may be zero: such a block adds nothing.
-
-        Notes
-        -----
-        T is determined once, at the first call. If it must be estimated, it is estimated from the first block alone:
-        give T, or a first block that is large and in random order.
         """
         self._check_parameters()
         first = not hasattr(self, "coef_")
@@ -150,18 +148,11 @@ class MCLDCEClassifier(TransitionClassifier):
         return self
 
     def fit_sums(self, sums: ClassSums) -> Self:
-        """Solve from sums, without data: sums of blocks from anywhere, or another T or alpha for the same sums.
+        """Solve from sums of noisy data: of blocks from anywhere, or the same sums with another T or alpha.
 
-        Parameters
-        ----------
-        sums : ClassSums
-            Of the noisy data. The classes are those that the sums name, otherwise ``classes``, those of an earlier fit,
-            or 0 .. n_classes - 1. Feature names in the sums become ``feature_names_in_``.
-
-        Notes
-        -----
-        Sums hold no single sample, so T cannot be estimated from them. Give it as an array, or call ``fit`` once with
-        an estimator; its ``transition_`` is then used again.
+        The classes are those that the sums name, otherwise ``classes``, those of an earlier fit, or 0 .. n_classes - 1.
+        Feature names in the sums become ``feature_names_in_``. Sums hold no single sample, so T cannot be estimated
+        from them: give it as an array, or call ``fit`` once with an estimator; its ``transition_`` is then used again.
         """
         self._check_parameters()
         _take_sums(self, sums)
@@ -236,12 +227,9 @@ class MCLDCEClassifierCV(TransitionClassifier):
         return self._fit_pairs(sums_of(slice(None)), pairs)
 
     def fit_sums(self, folds: Sequence[ClassSums]) -> Self:
-        """Choose the penalty and fit from sums of disjoint folds, without data.
+        """Choose the penalty and fit from the sums of two or more disjoint folds, without data.
 
-        Parameters
-        ----------
-        folds : sequence of ClassSums
-            At least two, with the same classes and features; classes and T as in :meth:`MCLDCEClassifier.fit_sums`.
+        Their classes and features must be the same; classes and T are as in :meth:`MCLDCEClassifier.fit_sums`.
         """
         self._check_parameters()
         if isinstance(folds, ClassSums) or len(folds) < 2:

@@ -43,11 +43,9 @@ class ULEClassifier(TransitionClassifier):
         ``LogisticRegression(C=1 / alpha)``. It must be positive, because corrected losses may have no minimum without
         it. A good value grows with the noise and the number of samples, to hundreds and thousands:
         ``GridSearchCV(ULEClassifier(T), {"alpha": [...]}, scoring=clean_scorer(T))`` finds one.
-    max_iter : int, default=500
-        Maximum number of L-BFGS iterations.
-    tol : float, default=1e-4
-        L-BFGS stops when no entry of the gradient, in coordinates in which X is white, is larger than this share of the
-        largest entry at the start.
+    max_iter, tol : int, default=500, and float, default=1e-4
+        L-BFGS stops after ``max_iter`` iterations, or when no entry of the gradient, in coordinates that whiten X,
+        is larger than the share ``tol`` of the largest entry at the start.
 
     Attributes
     ----------
@@ -55,9 +53,8 @@ class ULEClassifier(TransitionClassifier):
         As in :class:`~unflip.linear.MCLDCEClassifier`.
     noise_rates_ : ndarray of shape (n_classes, 2)
         rho+ and rho- of each class against the rest.
-    risk_ : float
-        The minimum, penalty included.
-    n_iter_ : int
+    risk_, n_iter_ : float and int
+        The minimum, penalty included, and the number of L-BFGS iterations.
 
     Notes
     -----
