@@ -24,13 +24,7 @@ SCORES = 2**24  # numbers that predict holds at once
 
 
 def check_training_data(
-    estimator: Any,
-    X: Any,
-    y: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    *,
-    classes: ArrayLike | None = None,
-    reset: bool = True,
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, classes: ArrayLike | None = None, reset: bool = True
 ) -> tuple[Any, IntArray, FloatArray | None]:
     """Validate the arguments of ``fit``; set ``classes_`` and the feature attributes; return X, label codes, weights.
 
@@ -46,10 +40,7 @@ def check_training_data(
     if np.any(np.asarray(sample_weight) != 0):
         return X, codes, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if reset:
-        raise ValueError(
-            "sample_weight is zero for every sample; at least one non-zero number is needed: give the samples weights, "
-            "or leave sample_weight out"
-        )
+        raise ValueError("sample_weight is zero for every sample; give at least one non-zero number, or leave it out")
     check_same_length(X=codes, sample_weight=np.atleast_1d(sample_weight))
     return X, codes, np.zeros(len(codes))
 
@@ -60,22 +51,13 @@ def check_rows(X: Any, y: Any) -> None:
         return  # scikit-learn names what is missing
     n, labels = _num_samples(X), _num_samples(y)
     if n == 0:
-        raise ValueError(
-            "X is empty, 0 sample(s): samples of at least two classes are needed; check the filter or the file"
-        )
+        raise ValueError("X is empty, 0 sample(s); at least two classes are needed: check the filter or the file")
     if n != labels:
         raise ValueError(f"X has {n} samples but y has {labels} labels; give one label for each row of X")
 
 
 def resolve_transition(
-    transition: Any,
-    default: Any,
-    X: Any,
-    codes: IntArray,
-    classes: NDArray[Any],
-    sample_weight: FloatArray | None,
-    *,
-    keep_sparse: bool = False,
+    transition: Any, default: Any, X: Any, codes: IntArray, classes: Any, weights: Any, *, keep_sparse: bool = False
 ) -> tuple[FloatArray, Any]:
     """Return T, checked, and the fitted estimator it came from (None if T was given).
 
@@ -88,8 +70,8 @@ def resolve_transition(
     estimator = clone(default if transition is None else transition)
     if "classes" in estimator.get_params(deep=False) and estimator.classes is None:
         estimator.set_params(classes=classes)
-    weighted = sample_weight is not None and has_fit_parameter(estimator, "sample_weight")
-    estimator.fit(X, classes[codes], **({"sample_weight": sample_weight} if weighted else {}))
+    weighted = weights is not None and has_fit_parameter(estimator, "sample_weight")
+    estimator.fit(X, classes[codes], **({"sample_weight": weights} if weighted else {}))
     if not hasattr(estimator, "transition_"):
         raise ValueError(
             f"transition must be a matrix or an estimator that sets transition_ in fit; {type(estimator).__name__} "

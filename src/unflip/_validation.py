@@ -1,6 +1,7 @@
 """The conventions of the package, each checked in one place."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,11 @@ MANY_CLASSES = 512  # beyond it a singular value decomposition of T takes second
 def check_transition(
     transition: Any, n_classes: int | None = None, *, invertible: bool = True, keep_sparse: bool = False
 ) -> FloatArray:
-    """Return the transition matrix as float64, shape (n_classes, n_classes), or say what is wrong with it.
+    """Return T[i, j] = P(noisy = j | clean = i) as float64, shape (n_classes, n_classes), or say what is wrong with it.
 
-    Parameters
-    ----------
-    transition : array-like or sparse matrix of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
-    n_classes : int, default=None
-        The expected size. If None, any size is accepted.
-    invertible : bool, default=True
-        Refuse a matrix that cannot be inverted: it has destroyed the label, and nothing can be corrected with it.
-    keep_sparse : bool, default=False
-        Return a sparse matrix as a CSC array, without ever filling it in.
+    If ``n_classes`` is None, any size is accepted. ``invertible`` refuses a matrix that cannot be inverted: it has
+    destroyed the label, and nothing can be corrected with it. With ``keep_sparse`` a sparse matrix is returned as a CSC
+    array, without ever being filled in.
     """
     T: Any
     try:
@@ -117,9 +111,7 @@ def _estimated_condition(T: Any) -> float:
     except (RuntimeError, linalg.LinAlgWarning):
         return float(np.inf)
 
-    def transposed(b: FloatArray) -> Any:
-        return solve(b, "T")
-
+    transposed = partial(solve, trans="T")
     inverse = LinearOperator(T.shape, solve, rmatvec=transposed, matmat=solve, rmatmat=transposed, dtype=np.float64)
     with np.errstate(all="ignore"):
         return float(abs(T).sum(axis=0).max() * onenormest(inverse))
@@ -149,9 +141,7 @@ def check_labels(y: ArrayLike, classes: ArrayLike | None = None) -> tuple[NDArra
                 "Add them to classes, or drop those samples"
             )
     except TypeError as error:
-        raise ValueError(
-            f"labels must be of one kind that can be ordered (all numbers or all strings): {error}"
-        ) from error
+        raise ValueError(f"labels must be all numbers or all strings, which can be ordered: {error}") from error
     if len(known) < 2:
         raise ValueError(
             f"y has one class only, {known[0]!r}; a classifier needs at least two classes. "
@@ -180,10 +170,8 @@ def check_codes(y: ArrayLike, n_classes: int) -> IntArray:
     if codes.ndim != 1 or (codes.dtype.kind not in "iu" and len(codes)):
         raise ValueError(f"y must be class codes, integers of shape (n_samples,); got {codes.dtype} {codes.shape}")
     if len(codes) and not 0 <= codes.min() <= codes.max() < n_classes:
-        raise ValueError(
-            f"class codes must lie in 0 .. {n_classes - 1}; got {codes.min()} .. {codes.max()}. "
-            "np.unique(y, return_inverse=True) turns labels into codes"
-        )
+        found = f"{codes.min()} .. {codes.max()}; np.unique(y, return_inverse=True) turns labels into codes"
+        raise ValueError(f"class codes must lie in 0 .. {n_classes - 1}; got {found}")
     return codes.astype(np.intp, copy=False)
 
 

@@ -41,7 +41,7 @@ def digits():
 
 
 def graph_matrix(A, k=5):
-    return A.gram(laplacian(gaussian_graph(*nearest_neighbors(A.X, k))))
+    return A.gram(gaussian_graph(*nearest_neighbors(A.X, k)))
 
 
 def objective(A, Y, H, W, b, alpha, beta, smooth=0.0):

@@ -11,12 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 from sklearn.utils.validation import has_fit_parameter
 
-from unflip.linear.lnsi import LNSIClassifier
+from unflip.linear.lnsi import LNSIClassifier, nearest_neighbors
 from unflip.linear.scd import (
     SCDClassifier,
     graph_of_components,
     join_islands,
-    nearest_neighbors,
     simplex_affinities,
     spectral_clusters,
     spectral_embedding,

@@ -40,12 +40,7 @@ def clean_prior(noisy_prior: ArrayLike, transition: ArrayLike) -> FloatArray:
 
         min |T' pi - noisy_prior|^2   subject to   pi >= 0, sum pi = 1
 
-    Parameters
-    ----------
-    noisy_prior : array-like of shape (n_classes,)
-        Frequencies of the noisy labels.
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
+    ``noisy_prior``, shape (n_classes,), are the frequencies of the noisy labels; ``transition`` is T.
 
     Examples
     --------
@@ -160,10 +155,7 @@ def corrected_labels(transition: ArrayLike, prior: ArrayLike | None = None, oper
 
         1 + |h|^2 - 2 <t, h> = |h - t|^2 + 1 - |t|^2,   t = corrected_labels(T)[y]
 
-    Parameters
-    ----------
-    transition, prior, operator
-        As in :func:`mixing_matrix`.
+    The parameters are those of :func:`mixing_matrix`.
 
     Examples
     --------
@@ -213,8 +205,7 @@ def _solver(M: Any) -> Callable[[FloatArray], FloatArray]:
     if sparse.issparse(M):
         factors = splu(M.tocsc())
         return lambda b: factors.solve(b, "T")
-    structure = _diagonal_plus_columns(M)
-    if structure is not None:
+    if (structure := _diagonal_plus_columns(M)) is not None:
         return lambda b: _solve_structured(*structure, b)
     lu = linalg.lu_factor(M, check_finite=False)
     return lambda b: np.asarray(linalg.lu_solve(lu, b, trans=1, check_finite=False))
@@ -245,14 +236,8 @@ def clean_centroid(sums: ClassSums, transition: ArrayLike | Correction, operator
 
         mu_clean ~ mu_noisy M^+,    mu_noisy = (1/n) sum_i x_i y_i'
 
-    Parameters
-    ----------
-    sums : ClassSums
-        Of the noisy data.
-    transition : array-like of shape (n_classes, n_classes), or Correction
-        T[i, j] = P(noisy = j | clean = i). A fit passes the correction that it made from its T.
-    operator : {"exact", "published"}, default="exact"
-        The clean prior that the published operator needs comes from the noisy label counts by :func:`clean_prior`.
+    ``sums`` are of the noisy data; ``transition`` is T, or the correction that a fit has made from it. The clean prior
+    that the published operator needs comes from the noisy label counts by :func:`clean_prior`.
     """
     if not isinstance(transition, Correction):
         check_operator(operator)
@@ -269,10 +254,8 @@ def check_operator(operator: str) -> None:
 class DecomposedRisk(NamedTuple):
     """The mean squared loss as two parts, Eq. (eq_trace); only the second is affected by noise."""
 
-    label_free: float
-    """1 + mean |h|^2"""
-    label_dependent: float
-    """-2 mean <t, h>, for a linear model -2 tr(W' mu)"""
+    label_free: float  # 1 + mean |h|^2
+    label_dependent: float  # -2 mean <t, h>, for a linear model -2 tr(W' mu)
 
     @property
     def total(self) -> float:
@@ -293,11 +276,10 @@ def decomposed_risk(
     ----------
     scores : array-like of shape (n_samples, n_classes)
         h, the model's raw outputs.
-    y : array-like of int, shape (n_samples,)
-        Codes of the noisy labels.
+    y, sample_weight : array-like of shape (n_samples,)
+        Codes of the noisy labels, and weights or None.
     labels : array-like of shape (n_classes, n_classes)
         Row k stands for the label k.
-    sample_weight : array-like of shape (n_samples,), default=None
 
     Examples
     --------
@@ -325,16 +307,11 @@ def linear_risk(
         mean |h|^2   = tr(W' S W) / n + |h_mean|^2       S the scatter, h_mean = W' mean + b
         mean <t, h>  = sum_k <t_k, n_k b + W' sum_{y = k} x> / n
 
-    Parameters
-    ----------
-    sums : ClassSums
-    coef : ndarray of shape (n_features, n_classes)
-    intercept : ndarray of shape (n_classes,)
-    labels : ndarray of shape (n_classes, n_classes), default=None
-        If None, the identity is used: the labels are clean, or the sums have been corrected already.
+    ``coef`` is W, shape (n_features, n_classes). If ``labels`` is None, the identity is used: the labels are clean, or
+    the sums have been corrected already.
     """
-    W, b, n = coef, intercept, sums.weight
-    at_mean = sums.mean @ W + b
+    W, n = coef, sums.weight
+    at_mean = sums.mean @ W + intercept
     squares = np.sum(W * (sums.scatter @ W)) / n + at_mean @ at_mean
     # tr(labels' (sums W + counts at_mean')), with the labels moved to the sums: c x d, never c x c scores.
     own, counts = sums.centred_sums, sums.counts

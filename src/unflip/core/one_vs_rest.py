@@ -11,10 +11,8 @@ from unflip._validation import FloatArray
 class BinaryRates(NamedTuple):
     """Noise rates of the c binary problems, each of shape (n_classes,)."""
 
-    lost: FloatArray
-    """rho+ = P(noisy != k | clean = k)"""
-    gained: FloatArray
-    """rho- = P(noisy = k | clean != k)"""
+    lost: FloatArray  # rho+ = P(noisy != k | clean = k)
+    gained: FloatArray  # rho- = P(noisy = k | clean != k)
 
 
 def binary_rates(T: FloatArray, prior: FloatArray) -> BinaryRates:

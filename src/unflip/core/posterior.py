@@ -17,10 +17,8 @@ def clean_posterior(
     ----------
     proba : array-like of shape (n_samples, n_classes)
         p_k(x) = P(clean = k | x), from a model that was not trained on the sample.
-    y : array-like of int, shape (n_samples,)
-        Codes of the noisy labels.
-    transition : array-like of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
+    y, transition : array-like of int, shape (n_samples,), and array-like of shape (n_classes, n_classes)
+        Codes of the noisy labels, and T[i, j] = P(noisy = j | clean = i).
     prior : array-like of shape (n_classes,), default=None
         The clean class prior. It replaces p(x) where the model and T together rule out the observed label, so that
         Bayes' rule reads 0 / 0. If None, the uniform prior is used.

@@ -42,10 +42,8 @@ class ClassSums:
         Sum of x - mean over the rows of each noisy class.
     scatter : ndarray of shape (n_features, n_features)
         Sum of (x - mean)(x - mean)'.
-    classes : ndarray of shape (n_classes,) or None
-        Names of the classes. Sums can be added if their names are equal, or if one of them has none.
-    feature_names : ndarray of shape (n_features,) or None
-        Names of the features; the same rule applies.
+    classes, feature_names : ndarrays of shape (n_classes,) and (n_features,), or None
+        Their names. Sums can be added if their names are equal, or if one of them has none.
     rounding : float
         How exact the scatter is: the largest error of an entry, as a share of the spreads of its two features. It is
         larger if float32 rows were summed. Adding two sums keeps the larger value.
@@ -88,7 +86,6 @@ class ClassSums:
             of rows, and twice as fast.
         y : array-like of int, shape (n_samples,)
             Codes of the noisy labels, 0 .. n_classes - 1.
-        n_classes : int
         sample_weight : array-like of shape (n_samples,), default=None
         """
         codes = check_codes(y, n_classes)
@@ -217,7 +214,8 @@ def _sum_up(
     sums, scatter = np.zeros((n_classes, d)), np.zeros((d, d))
     seen = _Moments(0.0, np.zeros(d), np.zeros(d))
     counts, offsets = [np.zeros(n_classes)], [np.zeros(d)]
-    labels = _Labels(n_classes, rows, precision)
+    parts = np.ones(rows, precision), np.zeros(rows, np.intp), np.arange(rows + 1)
+    labels = sparse.csc_array(parts, shape=(n_classes, rows))
     plain = weights is None and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype == precision
     start = 0
     while start < n:
@@ -237,7 +235,7 @@ def _sum_up(
             if root is not None:
                 block *= root[:, np.newaxis]
             scatter += np.matmul(block.T, block, out=product)
-            by_class = labels.one_hot(codes[part], root, block) @ block
+            by_class = _one_hot(labels, codes[part], root, block) @ block
             sums += by_class
             rest += by_class.sum(axis=0, dtype=np.float64)
         seen, change = seen.merge(_Moments(weight, offset.astype(np.float64), rest))
@@ -259,15 +257,14 @@ def _mean(X: Any, weights: FloatArray | None, group: slice, buffer: NDArray[Any]
     precision = buffer.dtype
     if weights is None and X.shape[0] > MANY_ROWS:
         X = X[::8]
-    w = None if weights is None else weights[group]
-    heaviest = 0 if w is None else int(w.argmax())
+    w = np.ones(X.shape[0]) if weights is None else weights[group]
+    heaviest = int(w.argmax())
     first = _dense(X[heaviest : heaviest + 1])[0].astype(precision)
     total = np.zeros(X.shape[1])
     for part in _parts(0, X.shape[0], len(buffer)):
         difference = np.subtract(_dense(X[part]), first, out=buffer[: part.stop - part.start])
-        total += (np.ones(len(difference), precision) if w is None else w[part].astype(precision)) @ difference
-    weight = X.shape[0] if w is None else w.sum()
-    return np.asarray(first + total / (weight if weight > 0 else 1.0), dtype=precision)
+        total += w[part].astype(precision) @ difference
+    return np.asarray(first + total / (w.sum() or 1.0), dtype=precision)
 
 
 def _parts(start: int, stop: int, rows: int) -> Iterator[slice]:
@@ -278,25 +275,14 @@ def _dense(block: Any) -> Any:
     return block.toarray() if hasattr(block, "toarray") else block
 
 
-class _Labels:
-    """The labels of a block as columns of a matrix, whose product with the block is the sum of each class.
+def _one_hot(reused: Any, codes: IntArray, root: NDArray[Any] | None, block: NDArray[Any]) -> Any:
+    """Return (n_classes, n_rows) with root (or 1) at the class of each row: its product with the block sums each class.
 
-    The product takes O(n d), even for thousands of classes. The matrix is built once, because building it takes as long
-    as the product.
+    The product takes O(n d), even for thousands of classes. The matrix is reused, because building it takes as long as
+    the product; the answer is valid until the next call.
     """
-
-    def __init__(self, n_classes: int, rows: int, precision: Any) -> None:
-        self.n_classes, self.precision = n_classes, precision
-        self.matrix = self._make(rows)
-
-    def one_hot(self, codes: IntArray, root: NDArray[Any] | None, block: NDArray[Any]) -> Any:
-        """Return (n_classes, n_rows) with root (or 1) at the class of each row; valid until the next call."""
-        matrix = self.matrix if len(codes) == self.matrix.shape[1] else self._make(len(codes))
-        matrix.indices[:] = codes
-        if root is not None:
-            matrix.data[:] = root
-        return matrix.toarray() if not block.flags.c_contiguous and self.n_classes <= FEW_CLASSES else matrix
-
-    def _make(self, rows: int) -> Any:
-        parts = np.ones(rows, self.precision), np.zeros(rows, np.intp), np.arange(rows + 1)
-        return sparse.csc_array(parts, shape=(self.n_classes, rows))
+    matrix = reused if len(codes) == reused.shape[1] else reused[:, : len(codes)]
+    matrix.indices[:] = codes
+    if root is not None:
+        matrix.data[:] = root
+    return matrix.toarray() if not block.flags.c_contiguous and matrix.shape[0] <= FEW_CLASSES else matrix

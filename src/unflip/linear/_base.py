@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -20,13 +21,13 @@ EPSILON = float(np.finfo(np.float64).eps)
 NAMED = 5  # features in a warning
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TransitionClassifier(LinearClassifier):
     """Shared base of the linear classifiers that use T: an array, an estimator or None for VolMin."""
 
-    transition: Any
-    alpha: float
-    classes: Any
-    random_state: Any
+    transition: Any = field(default=None, kw_only=False)
+    classes: ArrayLike | None = None
+    random_state: Any = None
     _keep_sparse = False  # whether a sparse T stays sparse
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -53,15 +54,9 @@ class TransitionClassifier(LinearClassifier):
         check_number(self, "alpha")
 
     def _set_transition(self, X: Any, codes: IntArray, weights: FloatArray | None) -> None:
-        self.transition_, self.transition_estimator_ = resolve_transition(
-            self.transition,
-            VolMin(random_state=self.random_state),
-            X,
-            codes,
-            self.classes_,
-            weights,
-            keep_sparse=self._keep_sparse,
-        )
+        T, default, sparse_T = self.transition, VolMin(random_state=self.random_state), self._keep_sparse
+        found = resolve_transition(T, default, X, codes, self.classes_, weights, keep_sparse=sparse_T)
+        self.transition_, self.transition_estimator_ = found
 
     def _one_vs_rest(self, codes: IntArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Set ``class_prior_`` and ``noise_rates_``; return the weights, ones if None, and G.
@@ -107,13 +102,7 @@ def check_count(model: Any, name: str) -> None:
 
 
 def solve_ridge(
-    sums: ClassSums,
-    centroid: FloatArray,
-    prior: FloatArray,
-    alpha: float,
-    fit_intercept: bool = True,
-    *,
-    warn: bool = True,
+    sums: ClassSums, centroid: FloatArray, mean: FloatArray, alpha: float, fit_intercept: bool = True, warn: bool = True
 ) -> tuple[FloatArray, FloatArray]:
     """Return W (n_features, n_classes) and b (n_classes,), the ridge regression on targets t_i, from sums alone::
 
@@ -124,8 +113,7 @@ def solve_ridge(
     A constant feature gets the coefficient zero. If other features are linearly dependent up to rounding, and alpha is
     too small to decide between them, W has the least norm and a warning (SciPy's ``LinAlgWarning``) names them.
 
-    ``centroid`` is mu, of ``sums.about_mean`` if there is an intercept and of ``sums`` if not; ``prior`` is the mean
-    of t.
+    ``centroid`` is mu, of ``sums.about_mean`` if there is an intercept and of ``sums`` if not; ``mean`` is that of t.
     """
     A, B = _gram(sums, fit_intercept), sums.weight * centroid
     # About its mean, a constant feature has no square except from the rounding of the mean.
@@ -136,12 +124,10 @@ def solve_ridge(
         inner = A if varies.all() else A[np.ix_(varies, varies)]
         W[varies], dependent = _solve(inner, B[varies], alpha, sums.rounding)
         if warn and dependent is not None:
-            if sums.feature_names is None:
-                names = np.array([f"feature {j}" for j in range(sums.n_features)], dtype=object)
-            else:
-                names = np.array([repr(str(name)) for name in sums.feature_names], dtype=object)
-            _warn_of(dependent, names[varies], alpha, max(1e-6, 100 * sums.rounding))
-    return W, prior - sums.mean @ W if fit_intercept else np.zeros(W.shape[1])
+            known = sums.feature_names
+            names = [f"feature {j}" if known is None else repr(str(known[j])) for j in np.flatnonzero(varies)]
+            _warn_of(dependent, np.array(names, dtype=object), alpha, max(1e-6, 100 * sums.rounding))
+    return W, mean - sums.mean @ W if fit_intercept else np.zeros(W.shape[1])
 
 
 def solve_ridge_path(

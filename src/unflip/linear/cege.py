@@ -1,5 +1,6 @@
 """CEGE with a linear model: the combination of two unbiased centroids with the least variance."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from unflip.core.one_vs_rest import BinaryRates, binary_labels, binary_rates, ch
 from unflip.linear._base import TransitionClassifier, solve_ridge
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CEGEClassifier(TransitionClassifier):
     """Centroid estimation with guaranteed efficiency (CEGE) for a linear model, one class against the rest.
 
@@ -33,26 +35,20 @@ class CEGEClassifier(TransitionClassifier):
 
     Parameters
     ----------
-    transition, classes
+    transition, classes, random_state
         As in :class:`~unflip.linear.MCLDCEClassifier`.
     class_prior : array-like of shape (n_classes,), default=None
         The clean class prior, if known from elsewhere: the two estimates differ only by what it adds to the observed
-        frequencies. If None, it is estimated from the frequencies of the noisy labels and T. Then q+ is the observed
-        frequency, both estimates are the same and so is every combination: CEGE is the unbiased centroid, the mean of
-        the corrected labels times x (unless T and the frequencies imply a negative prior, which is moved to the
-        simplex).
+        frequencies. If None, it is estimated from these and T. Then q+ is the observed frequency, and CEGE is the
+        unbiased centroid, the mean of the corrected labels times x (unless the estimated prior has to be moved to the
+        simplex, because T and the frequencies imply a negative one).
     alpha : float, default=1.0
-        Ridge penalty on the scale of scikit-learn's ``Ridge``: with T = I and no ``class_prior`` this classifier is
-        ridge regression on labels +1 and -1, ``RidgeClassifier``.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the default estimator of T.
+        Ridge penalty: with T = I and no ``class_prior`` this classifier is scikit-learn's ``RidgeClassifier``.
 
     Attributes
     ----------
-    classes_, transition_, transition_estimator_, coef_, intercept_, n_features_in_, feature_names_in_
+    classes_, transition_, transition_estimator_, class_prior_, coef_, intercept_, n_features_in_, feature_names_in_
         As in :class:`~unflip.linear.MCLDCEClassifier`.
-    class_prior_ : ndarray of shape (n_classes,)
-        The clean class prior, as given or estimated.
     noise_rates_ : ndarray of shape (n_classes, 2)
         rho+ and rho- of each class against the rest.
     coefficient_ : ndarray of shape (n_classes,)
@@ -65,8 +61,7 @@ class CEGEClassifier(TransitionClassifier):
     Only the abstract of the paper was available. From it: the decomposition, two auxiliary pseudo-labeled sets, an
     unbiased estimate from each, and their linear combination of least variance. Reconstructed here: which sets, the
     formulas of mu1 and mu2, and the coefficient. Left out: the hinge loss. Added: one against the rest, for more than
-    two classes; the binary noise rates of class k are then exact for noise that treats all other classes the same way,
-    and approximate otherwise (:func:`unflip.core.one_vs_rest.binary_rates`).
+    two classes, which may be an approximation (:func:`unflip.core.one_vs_rest.binary_rates`).
 
     Of n samples, n+ and n- carry the noisy label +1 and -1. Let d = mean(x | noisy +1) - mean(x | noisy -1), and s+, s-
     the traces of the covariance of x within each set. The estimates differ only by the sampling of the frequency,
@@ -92,46 +87,31 @@ class CEGEClassifier(TransitionClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from unflip.noise import corrupt, symmetric
     >>> X, y = load_digits(return_X_y=True)
-    >>> noisy = corrupt(y, symmetric(10, 0.4), random_state=0)
-    >>> CEGEClassifier(class_prior=[0.1] * 10).fit(X, noisy).score(X, y) > 0.9
+    >>> model = CEGEClassifier(class_prior=[0.1] * 10).fit(X, corrupt(y, symmetric(10, 0.4), random_state=0))
+    >>> model.score(X, y) > 0.9
     True
     """
 
-    def __init__(
-        self,
-        transition: Any = None,
-        *,
-        class_prior: ArrayLike | None = None,
-        alpha: float = 1.0,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.transition = transition
-        self.class_prior = class_prior
-        self.alpha = alpha
-        self.classes = classes
-        self.random_state = random_state
+    class_prior: ArrayLike | None = None
+    alpha: float = 1.0
 
     def _probabilities(self, scores: NDArray[Any]) -> FloatArray:
         return project_to_simplex((1 + scores) / 2)  # a score estimates P(class k | x) - P(rest | x)
 
     def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
         sums = ClassSums.of(X, codes, len(self.classes_), weights)
-        if self.class_prior is None:
-            self.class_prior_ = solve_prior(sums.noisy_prior, self.transition_)
-        else:
-            try:
-                self.class_prior_ = check_prior(self.class_prior, len(self.classes_))
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"class_prior is not a prior: {error}") from error
+        try:
+            given = None if self.class_prior is None else check_prior(self.class_prior, len(self.classes_))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"class_prior is not a prior: {error}") from error
+        self.class_prior_ = solve_prior(sums.noisy_prior, self.transition_) if given is None else given
         rates = binary_rates(self.transition_, self.class_prior_)
         check_informative(rates, self.classes_)
         self.noise_rates_ = np.column_stack(rates)
         self.coefficient_ = _coefficient(sums, rates)
-        labels = _combined_labels(sums.noisy_prior, self.transition_, self.class_prior_, self.coefficient_)
-        self.centroid_ = sums.centroid @ labels
-        mean_label = sums.noisy_prior @ labels
-        W, self.intercept_ = solve_ridge(sums, sums.about_mean.centroid @ labels, mean_label, self.alpha)
+        L = _combined_labels(sums.noisy_prior, self.transition_, self.class_prior_, self.coefficient_)
+        self.centroid_ = sums.centroid @ L
+        W, self.intercept_ = solve_ridge(sums, sums.about_mean.centroid @ L, sums.noisy_prior @ L, self.alpha)
         self.coef_ = W.T
         return self
 

@@ -42,35 +42,25 @@ def class_sums(
     source : arrays, path, iterable of blocks, Dask array or Dask dataframe
         As in :func:`unflip.tables.open_source`: X with ``y``; a Parquet or CSV file, folder, list or pattern; an
         iterable of (X, y) or (X, y, weights) blocks, or a function that returns one.
-    y : array-like, default=None
-        Noisy labels of X.
-    label : str, default=None
-        The column of the labels in files and data frames.
+    y, label : array-like, and str, default=None
+        The noisy labels of X, or their column in files and data frames.
     weights : str or array-like, default=None
         The column of the sample weights, or the weights of the rows of X.
     columns : sequence, default=None
         The features. If None, all columns except label and weights are used.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted. Needed for a generator, which can be read only once.
-    rows : int, default=65536
-        Maximum number of rows in a block.
-    threads : int, default=None
-        Number of threads. If None, all processors are used. The answer is the same to the bit for any number.
+    rows, threads : int, default=65536 and None
+        Maximum number of rows in a block, and number of threads. If None, all processors are used. The answer is the
+        same to the bit for any number of threads.
     engine : {"threads", "dask"}, default=None
         If None, Dask collections run on the active Dask scheduler, and everything else in threads. "dask" sends files
         to that scheduler too.
 
-    Returns
-    -------
-    ClassSums
-
-    Raises
-    ------
-    BlockError
-        A ValueError with the name of the block and its rows: NaN, an unknown label, a negative weight.
-
     Notes
     -----
+    NaN, an unknown label or a negative weight raises a ``BlockError``, a ValueError that names the block and its rows.
+
     Memory is at most two blocks per thread and a few sums of n_features^2 + n_classes n_features numbers. On Dask there
     is one task per partition (for files: a row group, or a CSV file) and a tree that adds eight sums per step; the
     client receives one sum.

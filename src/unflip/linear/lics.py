@@ -1,9 +1,11 @@
 """LICS with a linear model: the centroid, smoothed as much as the label noise blurs it."""
 
+from dataclasses import dataclass
+from itertools import count
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from unflip._validation import FloatArray, IntArray
@@ -13,6 +15,7 @@ from unflip.linear._base import TransitionClassifier, check_number
 BLOCK = 2**18  # numbers at once
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LICSClassifier(TransitionClassifier):
     """Labeled instance centroid smoothing (LICS) for a linear model, one class against the rest.
 
@@ -40,15 +43,12 @@ class LICSClassifier(TransitionClassifier):
 
     Parameters
     ----------
-    transition, classes
+    transition, classes, random_state
         As in :class:`~unflip.linear.MCLDCEClassifier`.
     smoothing : float, default=1.0
         r, in standard deviations of w.m, the term that the noise affects. 0 gives the unbiased centroid.
     alpha : float, default=1.0
-        Ridge penalty on the scale of scikit-learn's ``Ridge``: with T = I, when nothing is smoothed, this classifier is
-        ridge regression on labels +1 and -1, ``RidgeClassifier``.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the default estimator of T.
+        Ridge penalty: with T = I, when nothing is smoothed, this classifier is scikit-learn's ``RidgeClassifier``.
 
     Attributes
     ----------
@@ -67,9 +67,8 @@ class LICSClassifier(TransitionClassifier):
     Only the abstract of the paper was available. From it: the decomposition, and a smoothed centroid that reduces the
     influence of the noise, justified by matrix Bernstein inequalities. Reconstructed here: how it is smoothed, that is,
     V, the ellipsoid that stands for the inequality, and its saddle point. Left out: losses other than the squared one.
-    Added: class-conditional noise rates, and one against the rest for more than two classes; the binary rates of class
-    k are then exact for noise that treats all other classes the same way, and approximate otherwise
-    (:func:`unflip.core.one_vs_rest.binary_rates`).
+    Added: class-conditional noise rates, and one against the rest for more than two classes, which may be an
+    approximation (:func:`unflip.core.one_vs_rest.binary_rates`).
 
     V is an approximation: it uses P(y | y~) of the whole population, not at x. If v is the same for both noisy labels,
     V is a multiple of mean(x x'), and smoothing shrinks all scores of a class by one factor. So it mostly tempers
@@ -87,25 +86,12 @@ class LICSClassifier(TransitionClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from unflip.noise import corrupt, symmetric
     >>> X, y = load_digits(return_X_y=True)
-    >>> noisy = corrupt(y, symmetric(10, 0.4), random_state=0)
-    >>> LICSClassifier().fit(X, noisy).score(X, y) > 0.9
+    >>> LICSClassifier().fit(X, corrupt(y, symmetric(10, 0.4), random_state=0)).score(X, y) > 0.9
     True
     """
 
-    def __init__(
-        self,
-        transition: Any = None,
-        *,
-        smoothing: float = 1.0,
-        alpha: float = 1.0,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.transition = transition
-        self.smoothing = smoothing
-        self.alpha = alpha
-        self.classes = classes
-        self.random_state = random_state
+    smoothing: float = 1.0
+    alpha: float = 1.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -141,15 +127,14 @@ class LICSClassifier(TransitionClassifier):
         return self
 
 
-def _label_variance(rates: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _label_variance(rates: FloatArray, prior: FloatArray) -> FloatArray:
     """Return v(+1) and v(-1) of each class: Var(g | y), averaged over the clean label y given the noisy one."""
     lost, gained = rates.T
     of_own, of_rest = 4 * rates.T * (1 - rates.T) / (1 - lost - gained) ** 2
     own, rest = prior * np.array([1 - lost, lost]), (1 - prior) * np.array([gained, 1 - gained])  # P(y, y~)
     total = own + rest
     # A noisy label of probability zero has no samples to weigh.
-    v = np.divide(own * of_own + rest * of_rest, total, out=np.zeros_like(total), where=total > 0)
-    return v[0], v[1]
+    return np.divide(own * of_own + rest * of_rest, total, out=np.zeros_like(total), where=total > 0)
 
 
 def _augmented_gram(sums: ClassSums, mean: FloatArray) -> FloatArray:
@@ -164,8 +149,7 @@ def _sums_of_rows(X: Any, rows: IntArray, weights: FloatArray) -> ClassSums:
     """Return the sums of some rows as one class, one block at a time, since selecting rows copies them."""
     step = max(1, BLOCK // X.shape[1])
     total = ClassSums.of(X[:0], np.empty(0, np.intp), 1)
-    for start in range(0, len(rows), step):
-        block = rows[start : start + step]
+    for block in np.split(rows, range(step, len(rows), step)):
         total += ClassSums.of(X[block], np.zeros(len(block), np.intp), 1, weights[block])
     return total
 
@@ -205,8 +189,6 @@ def _saddle_point(m: FloatArray, V: FloatArray, radius: float) -> tuple[FloatArr
         tv = t * v[touched]
         return float(np.linalg.norm(tv / (1 + tv) * reach)) - radius
 
-    upper = 1.0
-    while excess(upper) < 0:
-        upper *= 2
+    upper = next(2.0**k for k in count() if excess(2.0**k) >= 0)
     t = brentq(excess, 0, upper, xtol=1e-14, rtol=1e-14)
     return P @ (p / (1 + t * v)), t / largest

@@ -1,11 +1,13 @@
 """LNSI: low-rank scores, row-sparse errors and a neighbor graph; and the solver that SCD uses too."""
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.sparse.csgraph import laplacian
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 
@@ -20,6 +22,7 @@ TINY = np.finfo(np.float64).tiny
 NOTHING = 1e-6  # of the largest possible multiplier; if labels need none, residuals are rounding over rounding
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LNSIClassifier(LinearClassifier):
     """Harnessing side information for label noise (LNSI): wrong labels are the rows that a low-rank model leaves over.
 
@@ -44,12 +47,10 @@ class LNSIClassifier(LinearClassifier):
         Weight of the graph, per sample like alpha; 0 leaves out the graph and saves the neighbor search.
     n_neighbors : int, default=10
         Neighbors of a sample in the graph; if there are fewer other samples, all of them.
-    tol : float, default=1e-4
-        The solver stops when all relative residuals are below this value.
-    max_iter : int, default=1000
-        Maximum number of iterations of the solver.
+    tol, max_iter : float, default=1e-4, and int, default=1000
+        The solver stops when all relative residuals are below ``tol``, or after ``max_iter`` iterations.
     classes : array-like of shape (n_classes,), default=None
-        All classes, sorted. Needed if the noisy labels lack some.
+        As in :class:`~unflip.linear.MCLDCEClassifier`.
     random_state : int, RandomState instance or None, default=None
         Not used, since the fit is deterministic; present for code that sets it for every classifier.
 
@@ -95,41 +96,20 @@ class LNSIClassifier(LinearClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from unflip.noise import corrupt, symmetric
     >>> X, y = load_digits(return_X_y=True)
-    >>> noisy = corrupt(y, symmetric(10, 0.2), random_state=0)
-    >>> LNSIClassifier().fit(X, noisy).score(X, y) > 0.9
+    >>> LNSIClassifier().fit(X, corrupt(y, symmetric(10, 0.2), random_state=0)).score(X, y) > 0.9
     True
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 10.0,
-        beta: float = 1.0,
-        n_neighbors: int = 10,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.beta = beta
-        self.n_neighbors = n_neighbors
-        self.tol = tol
-        self.max_iter = max_iter
-        self.classes = classes
-        self.random_state = random_state
+    alpha: float = 10.0
+    beta: float = 1.0
+    n_neighbors: int = 10
+    tol: float = 1e-4
+    max_iter: int = 1000
+    classes: ArrayLike | None = None
+    random_state: Any = None
 
     def fit(self, X: Any, y: ArrayLike, **refused: Any) -> Self:
-        """Fit to noisy labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        **refused
-            Nothing else is accepted; ``sample_weight`` is refused with the reason.
-        """
+        """Fit to noisy labels as :meth:`MCLDCEClassifier.fit` does, but refuse ``sample_weight`` and say why."""
         refused = {name: value for name, value in refused.items() if value is not None}
         if refused:
             raise TypeError(
@@ -162,7 +142,7 @@ class LNSIClassifier(LinearClassifier):
         """Return the solution for one-hot labels Y, whose columns stand for the classes ``columns``."""
         H = np.zeros((self.n_features_in_, self.n_features_in_))
         if self.beta:
-            H = A.gram(laplacian(gaussian_graph(*nearest_neighbors(A.X, self.n_neighbors))))
+            H = A.gram(gaussian_graph(*nearest_neighbors(A.X, self.n_neighbors)))
         fit = solve_low_rank(A, Y, H, alpha=self.alpha, beta=self.beta, tol=self.tol, max_iter=self.max_iter)
         self.n_iter_ = fit.n_iter
         return fit
@@ -185,11 +165,6 @@ def gaussian_graph(distances: NDArray[Any], indices: IntArray) -> Any:
     h = float(np.median(apart)) if len(apart) else 1.0
     graph = sparse_rows(np.exp(-0.5 * (distances.astype(np.float64) / h) ** 2), indices)
     return unit_mean_degree(graph.maximum(graph.T).tocsr())
-
-
-def laplacian(graph: Any) -> Any:
-    """Return L = D - A, so that tr(F' L F) = sum_ij a_ij |f_i - f_j|^2 / 2."""
-    return (sparse.diags_array(graph.sum(axis=1)) - graph).tocsr()
 
 
 def unit_mean_degree(graph: Any) -> Any:
@@ -236,10 +211,10 @@ class ScaledFeatures:
         product = np.asarray(self.X.T @ R, dtype=np.float64)
         return (product - np.outer(self.mean, R.sum(axis=0, dtype=np.float64))) / self.scale
 
-    def gram(self, laplacian: Any = None) -> FloatArray:
-        """Return A'A, or A' L A for a Laplacian L (whose rows sum to zero, so that the mean drops out)."""
-        product = self.X.T @ (self.X if laplacian is None else laplacian.astype(self.dtype) @ self.X)
-        n = self.X.shape[0] if laplacian is None else 0
+    def gram(self, graph: Any = None) -> FloatArray:
+        """Return A'A, or A' L A for the Laplacian L = D - graph: tr(F' L F) = sum_ij a_ij |f_i - f_j|^2 / 2."""
+        product = self.X.T @ (self.X if graph is None else laplacian(graph).astype(self.dtype) @ self.X)
+        n = self.X.shape[0] if graph is None else 0  # rows of L sum to zero, so that the mean drops out
         dense = product.toarray() if sparse.issparse(product) else product
         return (np.asarray(dense, dtype=np.float64) - n * np.outer(self.mean, self.mean)) / self.scale**2
 
@@ -294,6 +269,7 @@ def solve_low_rank(
     n, c = Y.shape
     d = len(H)
     G = A.gram()
+    basis = np.eye(c) if basis is None else basis
     m1: Any
     m2: Any
     if start is None:
@@ -312,10 +288,7 @@ def solve_low_rank(
         E = shrink_rows(U1, alpha / m1)
         U1 -= E
         U2 = U2 + OVER_RELAXATION * W + (1 - OVER_RELAXATION) * J
-        if basis is None:
-            J = shrink_singular_values(U2, 1 / m2)
-        else:
-            J = shrink_singular_values(U2 @ basis, 1 / m2) @ basis.T
+        J = shrink_singular_values(U2 @ basis, 1 / m2) @ basis.T
         U2 -= J
         if iteration % CHECK_EVERY and iteration < max_iter:
             continue
@@ -366,6 +339,4 @@ def shrink_singular_values(Q: FloatArray, threshold: float) -> FloatArray:
 
 def _balance(primal: Any, dual: Any) -> float:
     """Return the factor of the penalty: a larger penalty enforces the constraint, a smaller one optimality."""
-    if primal > LARGEST_RATIO * dual:
-        return STEP
-    return 1 / STEP if dual > LARGEST_RATIO * primal else 1.0
+    return STEP if primal > LARGEST_RATIO * dual else 1 / STEP if dual > LARGEST_RATIO * primal else 1.0

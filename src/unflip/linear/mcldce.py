@@ -1,17 +1,17 @@
 """MC-LDCE with a linear model: ridge regression on the estimated clean centroid."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, check_cv
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray, check_classes, check_transition
@@ -24,6 +24,7 @@ WIDE_SPARSE = 512  # features of a sparse X; beyond it skipping the zeros pays o
 Splits = list[tuple[IntArray, IntArray]]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MCLDCEClassifier(TransitionClassifier):
     """Multi-class loss decomposition and centroid estimation (MC-LDCE) for a linear model.
 
@@ -33,7 +34,7 @@ class MCLDCEClassifier(TransitionClassifier):
         R(W) = 1 + (1/n) sum |W' x_i|^2 - 2 tr(W' mu_noisy M^+) + (alpha/n) |W|^2
         W    = (X'X + alpha I)^-1  n mu_noisy M^+
 
-    (the paper prints tr(W mu M^+), whose shapes do not match; W' is meant). The intercept is not penalized.
+    (the paper prints tr(W mu M^+), whose shapes do not match; W' is meant).
 
     Parameters
     ----------
@@ -47,6 +48,7 @@ class MCLDCEClassifier(TransitionClassifier):
         Ridge penalty on the scale of scikit-learn's ``Ridge``: with T = I this classifier is ridge regression on
         one-hot labels.
     fit_intercept : bool, default=True
+        Add an intercept, which is not penalized.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted. Needed if the noisy labels lack some; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
@@ -58,17 +60,14 @@ class MCLDCEClassifier(TransitionClassifier):
     transition_ : ndarray or sparse array of shape (n_classes, n_classes)
     transition_estimator_ : estimator or None
         The fitted estimator that gave ``transition_``; None if T was given.
-    class_prior_ : ndarray of shape (n_classes,)
-        The estimated clean class prior.
-    centroid_ : ndarray of shape (n_features, n_classes)
-        The estimated clean centroid.
-    coef_ : ndarray of shape (n_classes, n_features)
-    intercept_ : ndarray of shape (n_classes,)
+    class_prior_, centroid_ : ndarrays of shape (n_classes,) and (n_features, n_classes)
+        The estimated clean class prior and clean centroid.
+    coef_, intercept_ : ndarrays of shape (n_classes, n_features) and (n_classes,)
     sums_ : ClassSums
         All that the fit took from the data (not kept for wide X, see Notes). ``set_params(alpha=...)`` followed by
         ``fit_sums(model.sums_)`` solves again without the data.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Notes
     -----
@@ -93,32 +92,18 @@ class MCLDCEClassifier(TransitionClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from unflip.noise import corrupt, pairflip
     >>> X, y = load_digits(return_X_y=True)
-    >>> noisy = corrupt(y, pairflip(10, 0.3), random_state=0)
-    >>> MCLDCEClassifier().fit(X, noisy).score(X, y) > 0.9
+    >>> MCLDCEClassifier().fit(X, corrupt(y, pairflip(10, 0.3), random_state=0)).score(X, y) > 0.9
     True
     """
 
     _keep_sparse = True
 
-    def __init__(
-        self,
-        transition: Any = None,
-        *,
-        operator: Operator = "exact",
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.transition = transition
-        self.operator = operator
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.random_state = random_state
+    operator: Operator = "exact"
+    alpha: float = 1.0
+    fit_intercept: bool = True
 
     def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
-        if is_wide(X):
+        if _is_wide(X):
             _fit_rows(self, X, codes, weights, self.alpha)
         else:
             _fit_sums(self, ClassSums.of(X, codes, len(self.classes_), weights), self.alpha)
@@ -129,6 +114,9 @@ class MCLDCEClassifier(TransitionClassifier):
     ) -> Self:
         """Add a block of noisy samples to those seen so far: fitting all blocks equals fitting all rows at once.
 
+        T is determined once, at the first call. If it must be estimated, it is estimated from the first block alone:
+        give T, or a first block that is large and in random order.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -138,11 +126,6 @@ class MCLDCEClassifier(TransitionClassifier):
             All classes. Needed at the first call unless they were given to the constructor.
         sample_weight : array-like of shape (n_samples,), default=None
             After the first call, all weights of a block may be zero: such a block adds nothing.
-
-        Notes
-        -----
-        T is determined once, at the first call. If it must be estimated, it is estimated from the first block alone:
-        give T, or a first block that is large and in random order.
         """
         self._check_parameters()
         first = not hasattr(self, "coef_")
@@ -156,9 +139,8 @@ class MCLDCEClassifier(TransitionClassifier):
             )
         if not first and not hasattr(self, "sums_"):
             raise ValueError("fit kept no sums of its wide X to add to; begin with partial_fit instead")
-        X, codes, weights = check_training_data(
-            self, X, y, sample_weight, classes=classes if known is None else known, reset=first
-        )
+        classes = classes if known is None else known
+        X, codes, weights = check_training_data(self, X, y, sample_weight, classes=classes, reset=first)
         if first:
             self._set_transition(X, codes, weights)
         block = ClassSums.of(X, codes, len(self.classes_), weights)
@@ -166,18 +148,11 @@ class MCLDCEClassifier(TransitionClassifier):
         return self
 
     def fit_sums(self, sums: ClassSums) -> Self:
-        """Solve from sums, without data: sums of blocks from anywhere, or another T or alpha for the same sums.
+        """Solve from sums of noisy data: of blocks from anywhere, or the same sums with another T or alpha.
 
-        Parameters
-        ----------
-        sums : ClassSums
-            Of the noisy data. The classes are those that the sums name, otherwise ``classes``, those of an earlier fit,
-            or 0 .. n_classes - 1. Feature names in the sums become ``feature_names_in_``.
-
-        Notes
-        -----
-        Sums hold no single sample, so T cannot be estimated from them. Give it as an array, or call ``fit`` once with
-        an estimator; its ``transition_`` is then used again.
+        The classes are those that the sums name, otherwise ``classes``, those of an earlier fit, or 0 .. n_classes - 1.
+        Feature names in the sums become ``feature_names_in_``. Sums hold no single sample, so T cannot be estimated
+        from them: give it as an array, or call ``fit`` once with an estimator; its ``transition_`` is then used again.
         """
         self._check_parameters()
         _take_sums(self, sums)
@@ -189,6 +164,7 @@ class MCLDCEClassifier(TransitionClassifier):
         check_operator(self.operator)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MCLDCEClassifierCV(TransitionClassifier):
     """:class:`MCLDCEClassifier` with ``alpha`` chosen by cross-validation on the noisy labels alone.
 
@@ -202,23 +178,20 @@ class MCLDCEClassifierCV(TransitionClassifier):
 
     Parameters
     ----------
-    transition, operator, fit_intercept, classes
+    transition, operator, fit_intercept, classes, random_state
         As in :class:`MCLDCEClassifier`. T is estimated once, from all noisy samples.
     alphas : array-like of shape (n_alphas,), default=None
         Penalties to try, each > 0. If None, 17 values are tried, from 1e-6 to 1e2 times the mean sum of squares of a
         feature, so that the grid fits data of any scale and size.
     cv : int, cross-validation generator or iterable of (train, test) rows, default=5
-        An integer is the number of shuffled folds.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the folds, of the default estimator of T and, for a wide or sparse X, of the solver.
+        An integer is the number of shuffled folds, which ``random_state`` seeds too.
 
     Attributes
     ----------
+    alphas_, risk_ : ndarrays of shape (n_alphas,)
+        The penalties, and the cross-validated corrected risk of each.
     alpha_ : float
         The penalty with the least risk.
-    alphas_ : ndarray of shape (n_alphas,)
-    risk_ : ndarray of shape (n_alphas,)
-        The cross-validated corrected risk of each penalty.
     classes_, transition_, transition_estimator_, class_prior_, centroid_, coef_, intercept_, sums_
         As in :class:`MCLDCEClassifier`, fitted to all samples with ``alpha_``.
 
@@ -235,28 +208,14 @@ class MCLDCEClassifierCV(TransitionClassifier):
 
     _keep_sparse = True
 
-    def __init__(
-        self,
-        transition: Any = None,
-        *,
-        alphas: ArrayLike | None = None,
-        cv: Any = 5,
-        operator: Operator = "exact",
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.transition = transition
-        self.alphas = alphas
-        self.cv = cv
-        self.operator = operator
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.random_state = random_state
+    alphas: ArrayLike | None = None
+    cv: Any = 5
+    operator: Operator = "exact"
+    fit_intercept: bool = True
 
     def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
         splits = self._splits(X, codes)
-        if is_wide(X):
+        if _is_wide(X):
             return self._fit_wide(X, codes, weights, splits)
 
         def sums_of(rows: Any) -> ClassSums:
@@ -268,12 +227,9 @@ class MCLDCEClassifierCV(TransitionClassifier):
         return self._fit_pairs(sums_of(slice(None)), pairs)
 
     def fit_sums(self, folds: Sequence[ClassSums]) -> Self:
-        """Choose the penalty and fit from sums of disjoint folds, without data.
+        """Choose the penalty and fit from the sums of two or more disjoint folds, without data.
 
-        Parameters
-        ----------
-        folds : sequence of ClassSums
-            At least two, with the same classes and features; classes and T as in :meth:`MCLDCEClassifier.fit_sums`.
+        Their classes and features must be the same; classes and T are as in :meth:`MCLDCEClassifier.fit_sums`.
         """
         self._check_parameters()
         if isinstance(folds, ClassSums) or len(folds) < 2:
@@ -305,7 +261,9 @@ class MCLDCEClassifierCV(TransitionClassifier):
         w = np.ones(len(codes)) if weights is None else weights
         counts = np.bincount(codes, w, minlength=len(self.classes_))
         labels = _labels(Correction(self.transition_, counts / counts.sum(), self.operator), len(counts))
-        self._set_alphas(_mean_scatter(X, w))
+        with np.errstate(invalid="ignore"):  # the weighted variance of a constant may round to less than zero
+            variance = StandardScaler(with_mean=False).fit(X, sample_weight=w).var_
+        self._set_alphas(np.mean(variance) * w.sum())
         splits = [(train, test) for train, test in splits if w[train].sum() > 0 and w[test].sum() > 0]
         risks = []
         for train, test in splits:
@@ -324,10 +282,8 @@ class MCLDCEClassifierCV(TransitionClassifier):
         return list(folds.split(codes))
 
     def _set_alphas(self, scale: float) -> None:
-        if self.alphas is None:
-            self.alphas_ = np.logspace(-6, 2, 17) * (scale if scale > 0 else 1.0)
-        else:
-            self.alphas_ = np.asarray(self.alphas, dtype=np.float64)
+        grid: Any = np.logspace(-6, 2, 17) * (scale if scale > 0 else 1.0) if self.alphas is None else self.alphas
+        self.alphas_ = np.asarray(grid, dtype=np.float64)
 
     def _choose(self, risks: list[list[float]], held_out: list[float]) -> None:
         self.risk_ = np.average(risks, axis=0, weights=held_out)
@@ -386,8 +342,7 @@ def _ridge(model: Any, X: Any, targets: FloatArray, weights: FloatArray | None, 
     return ridge.fit(X, targets.astype(X.dtype, copy=False), weights)
 
 
-def is_wide(X: Any) -> bool:
-    """Return whether Ridge's own solvers are faster than X'X."""
+def _is_wide(X: Any) -> bool:
     return bool(X.shape[1] > (WIDE_SPARSE if sparse.issparse(X) else max(WIDE, X.shape[0])))
 
 
@@ -398,24 +353,21 @@ def _take_sums(model: Any, sums: ClassSums) -> None:
         model.classes_ = check_classes(sums.classes)
         if own is not None and not np.array_equal(own, model.classes_):
             raise ValueError(
-                f"the sums are of the classes {_some(model.classes_)}, but classes is {_some(own)}; make them equal, "
-                "or leave classes out"
+                f"the sums are of the classes {model.classes_[:10].tolist()}, but classes is {own[:10].tolist()}; make "
+                "them equal, or leave classes out"
             )
     elif not hasattr(model, "classes_"):
         model.classes_ = np.arange(sums.n_classes) if own is None else own
     if len(model.classes_) != sums.n_classes:
         raise ValueError(
-            f"the sums have {sums.n_classes} classes, but the classes are {_some(model.classes_)}; name one class for "
-            "each row of the sums"
+            f"the sums have {sums.n_classes} classes, but the model has {len(model.classes_)}: "
+            f"{model.classes_[:10].tolist()}; name one class for each row of the sums"
         )
     if model.transition is not None and not hasattr(model.transition, "fit"):
         model.transition_ = check_transition(model.transition, sums.n_classes, keep_sparse=True)
         model.transition_estimator_ = None
     elif not hasattr(model, "transition_"):
-        raise ValueError(
-            "sums hold no samples to estimate T from; pass transition as an array, for example "
-            "estimate_transition(X_sample, y_sample)"
-        )
+        raise ValueError("sums hold no samples to estimate T from; pass it, as estimate_transition(X_sample, y_sample)")
     if sums.feature_names is not None and all(isinstance(name, str) for name in sums.feature_names):
         model.feature_names_in_ = sums.feature_names.astype(object)
     elif getattr(model, "n_features_in_", sums.n_features) != sums.n_features and hasattr(model, "feature_names_in_"):
@@ -423,21 +375,8 @@ def _take_sums(model: Any, sums: ClassSums) -> None:
     model.n_features_in_ = sums.n_features
 
 
-def _some(classes: NDArray[Any]) -> str:
-    return f"{classes[:10].tolist()}" + (f" and {len(classes) - 10} more" if len(classes) > 10 else "")
-
-
 def _total(folds: Sequence[ClassSums]) -> ClassSums:
     return sum(folds)  # type: ignore[return-value]  # 0 + sums is sums
-
-
-def _mean_scatter(X: Any, w: FloatArray) -> float:
-    """Return the mean over the features of sum w (x - mean)^2, trace(scatter) / n_features, without the scatter."""
-    if sparse.issparse(X):
-        _, variance = mean_variance_axis(X, axis=0, weights=w.astype(X.dtype))
-    else:
-        variance = np.average(np.square(X - np.average(X, axis=0, weights=w)), axis=0, weights=w)
-    return float(np.mean(variance) * w.sum())
 
 
 def _is_partition(splits: Splits, n_samples: int) -> bool:

@@ -1,9 +1,10 @@
 """muSGD: stochastic gradients for the label-free part of the risk, the mean operator for the rest."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from unflip._validation import FloatArray, IntArray
@@ -11,6 +12,7 @@ from unflip.linear._base import TransitionClassifier, check_count, check_number
 from unflip.linear.ule import NEEDS_PENALTY, FactoredLogistic, logistic_probabilities
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MuSGDClassifier(TransitionClassifier):
     """Mean-operator stochastic gradient descent (muSGD), one class against the rest.
 
@@ -29,13 +31,11 @@ class MuSGDClassifier(TransitionClassifier):
 
     Parameters
     ----------
-    transition, classes
+    transition, fit_intercept, classes
         As in :class:`~unflip.linear.MCLDCEClassifier`.
     alpha : float, default=1.0
         L2 penalty as in :class:`~unflip.linear.ULEClassifier`; a good value grows with the number of samples and with
         the noise.
-    fit_intercept : bool, default=True
-        The intercept is not penalized.
     epochs : int, default=20
         Passes over the data. So few stop well before the minimum, which regularizes: at the same ``alpha`` ULE, which
         reaches it, fits the noise more closely. Reaching the minimum takes thousands.
@@ -76,24 +76,10 @@ class MuSGDClassifier(TransitionClassifier):
     True
     """
 
-    def __init__(
-        self,
-        transition: Any = None,
-        *,
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        epochs: int = 20,
-        batch_size: int = 32,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.transition = transition
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.classes = classes
-        self.random_state = random_state
+    alpha: float = 1.0
+    fit_intercept: bool = True
+    epochs: int = 20
+    batch_size: int = 32
 
     def _check_parameters(self) -> None:
         check_number(self, "alpha", positive=True, why=NEEDS_PENALTY)

@@ -1,10 +1,11 @@
 """Rank Pruning: drop the samples whose labels are probably wrong, weight the others, fit again."""
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import logit
 from sklearn.base import clone
@@ -29,6 +30,7 @@ KEPT = 10  # samples that pruning leaves on each side, as published
 LARGEST_RATE = 0.9999  # of an estimate, as published; the sum of both rates stays below it too
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RankPruningClassifier(TransitionClassifier):
     """Rank Pruning (Northcutt et al. 2017) around any probabilistic classifier, one class against the rest.
 
@@ -58,18 +60,16 @@ class RankPruningClassifier(TransitionClassifier):
     cv : int, cross-validation generator or iterable of (train, test) rows, default=3
         An integer is the number of shuffled folds, stratified for each problem; there are fewer if a side has fewer
         distinct samples. A side with one sample is predicted by a classifier that saw it.
-    classes : array-like of shape (n_classes,), default=None
-        As in :class:`~unflip.linear.MCLDCEClassifier`.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the folds, of an estimator of T and, unless None, of the classifier.
+    classes, random_state
+        As in :class:`~unflip.linear.MCLDCEClassifier`. The seed is also that of the folds and, unless None, of the
+        classifier.
 
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_
         As in :class:`~unflip.linear.MCLDCEClassifier`.
     noise_rates_ : ndarray of shape (n_classes, 2)
-        For each class against the rest: lost, rho1 = P(noisy != k | clean = k), and gained,
-        rho0 = P(noisy = k | clean != k).
+        For each class against the rest: rho1 (lost, P(noisy != k | clean = k)) and rho0 (gained).
     class_prior_ : ndarray of shape (n_classes,)
         The estimated clean class prior; without T it is P(y=1) of the c problems, normalized.
     classifiers_ : list of n_classes classifiers
@@ -105,25 +105,12 @@ class RankPruningClassifier(TransitionClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from unflip.noise import corrupt, symmetric
     >>> X, y = load_digits(return_X_y=True)
-    >>> noisy = corrupt(y, symmetric(10, 0.3), random_state=0)
-    >>> RankPruningClassifier(random_state=0).fit(X, noisy).score(X, y) > 0.9
+    >>> RankPruningClassifier(random_state=0).fit(X, corrupt(y, symmetric(10, 0.3), random_state=0)).score(X, y) > 0.9
     True
     """
 
-    def __init__(
-        self,
-        transition: Any = None,
-        *,
-        classifier: Any = None,
-        cv: Any = 3,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.transition = transition
-        self.classifier = classifier
-        self.cv = cv
-        self.classes = classes
-        self.random_state = random_state
+    classifier: Any = None
+    cv: Any = 3
 
     def _check_parameters(self) -> None:
         if isinstance(self.cv, Integral) and self.cv < 2:
@@ -194,8 +181,7 @@ class RankPruningClassifier(TransitionClassifier):
     def _fitted_state(self) -> dict[str, Any]:
         if self.classifier is not None:
             raise ValueError(
-                "only the default classifier can be saved without code, but another one was given as classifier; leave "
-                "it out, or keep the model in memory"
+                "only the default classifier can be saved; leave classifier out, or keep the model as it is"
             )
         state = super()._fitted_state()
         if "classifiers_" in state:
@@ -211,13 +197,11 @@ def fit_problem(
     model: Any, X: Any, s: BoolArray, weights: FloatArray | None, splits: Splits, rates: FloatArray | None
 ) -> tuple[Any, tuple[float, float]]:
     """Return the classifier of class k (s) against the rest, and its rates (lost, gained)."""
-    known = (0.0, 0.0) if rates is None else (float(rates[0]), float(rates[1]))
-    if s.all() or not s.any():
-        return _fitted(model, X, s, weights), known
-    lost, gained = known
-    if lost + gained > 1:
+    known = lost, gained = (0.0, 0.0) if rates is None else (float(rates[0]), float(rates[1]))
+    constant = s.all() or not s.any()
+    if lost + gained > 1 and not constant:
         s, lost, gained = ~s, 1 - lost, 1 - gained
-    if rates is not None and max(lost, gained) < 1e-12:  # nothing to prune, so nothing to rank
+    if constant or (rates is not None and max(lost, gained) < 1e-12):  # nothing to prune, so nothing to rank
         return _fitted(model, X, s, weights), known
     _weight_arguments(model, None)  # refuse before the folds are fitted
     w = np.ones(len(s)) if weights is None else weights
@@ -297,21 +281,15 @@ def _partition(splits: Any, n_samples: int) -> Splits:
 
 def _fitted(model: Any, X: Any, s: BoolArray, weights: FloatArray | None) -> Any:
     if s.all() or not s.any():
-        return _constant(bool(s.any()))
-    model, labels = clone(model), s.astype(np.intp)
-    if weights is None:
-        return model.fit(X, labels)
+        return DummyClassifier().fit([[0]], [int(s.any())])
+    carried = {} if weights is None else _weight_arguments(model, weights)
     with np.errstate(invalid="ignore"):  # the weighted variance of a constant may round to less than zero
-        return model.fit(X, labels, **_weight_arguments(model, weights))
+        return clone(model).fit(X, s.astype(np.intp), **carried)
 
 
 def positive_probability(classifier: Any, X: Any) -> FloatArray:
     """Return P(s = 1 | x), shape (n,); 0 if the classifier saw no s = 1."""
     return np.asarray(classifier.predict_proba(X) @ (classifier.classes_ == 1))
-
-
-def _constant(positive: bool) -> Any:
-    return DummyClassifier().fit([[0]], [int(positive)])
 
 
 def _weight_arguments(model: Any, weights: FloatArray | None) -> dict[str, Any]:
@@ -320,19 +298,14 @@ def _weight_arguments(model: Any, weights: FloatArray | None) -> dict[str, Any]:
     takes = [name for name, step in steps.items() if hasattr(step, "fit") and has_fit_parameter(step, "sample_weight")]
     *_, (last, final) = steps.items()
     if last not in takes:
-        raise ValueError(
-            f"Rank Pruning weights the samples, but {type(final).__name__}.fit does not take sample_weight; "
-            "give a classifier that does"
-        )
+        raise ValueError(f"{type(final).__name__}.fit does not take sample_weight; Rank Pruning needs one that does")
     return {f"{name}__sample_weight" if name else "sample_weight": weights for name in takes}
 
 
 def _default_classifier(n_features: int, dtype: Any = np.float64, *, center: bool) -> Any:
-    # Newton steps while the Hessian is small: exact, so that weights equal repetition. L-BFGS beyond.
-    if n_features <= LARGEST_NEWTON:
+    logistic = LogisticRegression(max_iter=1000)
+    if n_features <= LARGEST_NEWTON:  # the Hessian is small: Newton steps are exact, so that weights equal repetition
         logistic = LogisticRegression(solver="newton-cholesky", tol=1e-8 if dtype == np.float64 else 1e-5)
-    else:
-        logistic = LogisticRegression(max_iter=1000)
     return make_pipeline(StandardScaler(with_mean=center), logistic)
 
 
@@ -344,7 +317,7 @@ def _to_plain(classifier: Any) -> bool | list[dict[str, Any]]:
 
 def _from_plain(plain: Any, n_features: int) -> Any:
     if isinstance(plain, bool):
-        return _constant(plain)
+        return DummyClassifier().fit([[0]], [int(plain)])
     classifier = _default_classifier(n_features, center=plain[0]["mean_"] is not None)
     for (_, step), fitted in zip(classifier.steps, plain, strict=True):
         vars(step).update(fitted)

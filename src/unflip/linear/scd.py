@@ -1,37 +1,30 @@
 """SCD: a low-rank classifier and a graph with one component per class, learned in turn."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils import check_random_state
 
 from unflip._validation import FloatArray, IntArray
+from unflip.linear import lnsi
 from unflip.linear._base import check_count
-from unflip.linear.lnsi import (
-    LNSIClassifier,
-    LowRankFit,
-    ScaledFeatures,
-    gaussian_graph,
-    laplacian,
-    nearest_neighbors,
-    solve_low_rank,
-    sparse_rows,
-    unit_mean_degree,
-)
+from unflip.linear.lnsi import LNSIClassifier, LowRankFit, ScaledFeatures
 
 CANDIDATES = 3  # times n_neighbors: the learned graph chooses among so many neighbors in X
 SMALL = 300  # samples; up to here all eigenvectors cost less than Lanczos
 LANCZOS_TOLERANCE = 1e-4
-ETA_STEPS = 10
 ISLAND = 0.2  # of the mean size of a component; a smaller piece that lies apart is not a class
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SCDClassifier(LNSIClassifier):
     """SCD: a robust low-rank classifier and an affinity graph of exactly n_classes components, learned in turn.
 
@@ -60,7 +53,7 @@ class SCDClassifier(LNSIClassifier):
 
     Parameters
     ----------
-    alpha, beta, n_neighbors, tol, classes
+    alpha, beta, n_neighbors, tol, max_iter, classes
         As in :class:`~unflip.linear.LNSIClassifier`, for both graphs and for each learning stage.
     rank : int, default=None
         The number of columns of U and V. If None, n_classes is used, which never binds. With a smaller rank, V is fixed
@@ -69,8 +62,6 @@ class SCDClassifier(LNSIClassifier):
     n_rounds : int, default=3
         Clustering stages, each followed by a learning stage; it stops earlier once no prediction for the training data
         changes.
-    max_iter : int, default=1000
-        Maximum number of iterations of one learning stage.
     random_state : int, RandomState instance or None, default=None
         Seed of the start vector of Lanczos, which is not needed up to a few hundred samples.
 
@@ -81,10 +72,8 @@ class SCDClassifier(LNSIClassifier):
     component_ : ndarray of shape (n_samples,)
         The connected component of each sample in the last graph, as an index into ``classes_``: component j began as
         the samples that were predicted as ``classes_[j]``.
-    n_rounds_ : int
-        Clustering stages that were made.
-    n_iter_ : int
-        Iterations of the solver, over all rounds.
+    n_rounds_, n_iter_ : int
+        Clustering stages that were made, and iterations of the solver over all rounds.
 
     Notes
     -----
@@ -111,33 +100,12 @@ class SCDClassifier(LNSIClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from unflip.noise import corrupt, symmetric
     >>> X, y = load_digits(return_X_y=True)
-    >>> noisy = corrupt(y, symmetric(10, 0.2), random_state=0)
-    >>> SCDClassifier(random_state=0).fit(X, noisy).score(X, y) > 0.9
+    >>> SCDClassifier(random_state=0).fit(X, corrupt(y, symmetric(10, 0.2), random_state=0)).score(X, y) > 0.9
     True
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 10.0,
-        beta: float = 1.0,
-        n_neighbors: int = 10,
-        rank: int | None = None,
-        n_rounds: int = 3,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.beta = beta
-        self.n_neighbors = n_neighbors
-        self.rank = rank
-        self.n_rounds = n_rounds
-        self.tol = tol
-        self.max_iter = max_iter
-        self.classes = classes
-        self.random_state = random_state
+    rank: int | None = None
+    n_rounds: int = 3
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -147,10 +115,12 @@ class SCDClassifier(LNSIClassifier):
 
     def _solve(self, A: ScaledFeatures, Y: NDArray[Any], columns: IntArray) -> LowRankFit:
         rng = check_random_state(self.random_state)
-        solve = partial(solve_low_rank, A, Y, alpha=self.alpha, beta=self.beta, tol=self.tol, max_iter=self.max_iter)
+        solve = partial(
+            lnsi.solve_low_rank, A, Y, alpha=self.alpha, beta=self.beta, tol=self.tol, max_iter=self.max_iter
+        )
         k = self.n_neighbors
-        distances, candidates = nearest_neighbors(A.X, CANDIDATES * k)
-        H = A.gram(laplacian(gaussian_graph(distances[:, :k], candidates[:, :k])))
+        distances, candidates = lnsi.nearest_neighbors(A.X, CANDIDATES * k)
+        H = A.gram(lnsi.gaussian_graph(distances[:, :k], candidates[:, :k]))
         fit = solve(H)
         self.n_iter_, self.n_rounds_ = fit.n_iter, 0
         if self.rank is not None and self.rank < len(columns):
@@ -160,7 +130,7 @@ class SCDClassifier(LNSIClassifier):
         F, changed = A.times(fit.W) + fit.b, True
         while changed and self.n_rounds_ < self.n_rounds:
             graph, component = graph_of_components(F, candidates, len(columns), k, rng)
-            fit = solve(A.gram(laplacian(graph)), start=fit)
+            fit = solve(A.gram(graph), start=fit)
             before, F = F, A.times(fit.W) + fit.b
             changed = bool(np.any(F.argmax(axis=1) != before.argmax(axis=1)))
             self.n_iter_, self.n_rounds_ = self.n_iter_ + fit.n_iter, self.n_rounds_ + 1
@@ -178,18 +148,16 @@ def graph_of_components(
 
         d_ij = |f_i - f_j|^2 + eta |q_i - q_j|^2
 
-    eta is doubled (halved) while the graph has too few (many) components. On real data that alone seldom succeeds: a
-    graph hangs together by a few edges, has small islands, and a large eta forgets f. Hence the other steps, see the
-    Notes of :class:`SCDClassifier`; islands take the q of the piece that they join.
-
+    Changing eta alone seldom works: a graph hangs together by a few edges, has small islands, and a large eta forgets
+    f. Hence the other steps, see the Notes of :class:`SCDClassifier`; islands take the q of the piece that they join.
     ``F`` are the scores, (n_samples, n_scores); ``indices`` the candidate neighbors of each sample, of which k count.
     """
     by_scores = _distances_to(F, indices)
     by_scores /= by_scores.mean() or 1.0  # on the scale of q
     n_components = min(n_components, len(F))
     distances, eta, least = by_scores, 1.0, np.inf
-    for _ in range(ETA_STEPS):
-        candidate = sparse_rows(simplex_affinities(distances, k), indices)
+    for _ in range(10):
+        candidate = lnsi.sparse_rows(simplex_affinities(distances, k), indices)
         candidate = (candidate + candidate.T) / 2
         pieces = connected_components(candidate, directed=False)[1]
         sizes = np.bincount(pieces)
@@ -213,7 +181,7 @@ def graph_of_components(
         distances = by_scores + eta * _distances_to(Q, indices)
         eta *= 2 if found < n_components else 0.5
     graph, component = join_islands(graph, parts, F, 1 / k)
-    return unit_mean_degree(graph), component
+    return lnsi.unit_mean_degree(graph), component
 
 
 def simplex_affinities(distances: FloatArray, k: int) -> FloatArray:
@@ -247,14 +215,14 @@ def spectral_embedding(graph: Any, n_columns: int, rng: np.random.RandomState) -
     """
     n = graph.shape[0]
     root = 1 / np.sqrt(graph.sum(axis=1) + 1)
+
+    def times(v: FloatArray) -> FloatArray:
+        u = root * v.ravel()
+        return root * (graph @ u + u.sum() / n)
+
     if n <= max(SMALL, 8 * n_columns):
         Q = np.linalg.eigh(root[:, np.newaxis] * (graph.toarray() + 1 / n) * root)[1][:, -n_columns:]
     else:
-
-        def times(v: FloatArray) -> FloatArray:
-            u = root * v.ravel()
-            return root * (graph @ u + u.sum() / n)
-
         Q = _lanczos(LinearOperator((n, n), matvec=times, dtype=np.float64), n_columns, rng.uniform(-1, 1, n))
     padded = np.zeros((n, n_columns))
     padded[:, : Q.shape[1]] = Q * np.sqrt(n / max(Q.shape[1], 1))
@@ -286,9 +254,9 @@ def spectral_clusters(Q: FloatArray, start: IntArray, n_clusters: int) -> IntArr
     centers = sums / np.maximum(counts, 1)[:, np.newaxis]
     known = counts > 0
     for absent in np.flatnonzero(~known):
-        centers[absent] = U[_squared_distances(U, centers[known]).min(axis=1).argmax()]
+        centers[absent] = U[cdist(U, centers[known]).min(axis=1).argmax()]
         known[absent] = True
-    distances = _squared_distances(U, centers)
+    distances = cdist(U, centers)
     clusters = distances.argmin(axis=1)
     for empty in np.flatnonzero(np.bincount(clusters, minlength=n_clusters) == 0):
         to_own = distances[np.arange(len(U)), clusters]
@@ -332,7 +300,3 @@ def _with_edges(graph: Any, i: IntArray, j: IntArray, weight: float) -> Any:
 def _distances_to(F: FloatArray, indices: IntArray) -> FloatArray:
     """Return |f_i - f_j|^2 for the candidates j of each i; by column, since n_samples x n_candidates x c is large."""
     return np.stack([np.sum((F - F[column]) ** 2, axis=1) for column in indices.T], axis=1)
-
-
-def _squared_distances(U: FloatArray, centers: FloatArray) -> FloatArray:
-    return np.stack([np.sum((U - center) ** 2, axis=1) for center in centers], axis=1)

@@ -1,10 +1,11 @@
 """ULE: logistic regression with an unbiased loss for noisy labels; and the factored risk that muSGD minimizes too."""
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import log_expit, softmax
@@ -20,6 +21,7 @@ SMALLEST_SHARE = 1e-6  # of a class, and of its rest, for the intercepts
 NEEDS_PENALTY = ", since a corrected loss may have no minimum without it"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ULEClassifier(TransitionClassifier):
     """Unbiased logistic estimator (ULE), one class against the rest.
 
@@ -34,22 +36,16 @@ class ULEClassifier(TransitionClassifier):
 
     Parameters
     ----------
-    transition, classes
+    transition, fit_intercept, classes, random_state
         As in :class:`~unflip.linear.MCLDCEClassifier`.
     alpha : float, default=1.0
         L2 penalty ``alpha / 2 |W|^2`` added to the sum of the losses: with T = I this classifier is one-vs-rest
         ``LogisticRegression(C=1 / alpha)``. It must be positive, because corrected losses may have no minimum without
         it. A good value grows with the noise and the number of samples, to hundreds and thousands:
         ``GridSearchCV(ULEClassifier(T), {"alpha": [...]}, scoring=clean_scorer(T))`` finds one.
-    fit_intercept : bool, default=True
-        The intercept is not penalized.
-    max_iter : int, default=500
-        Maximum number of L-BFGS iterations.
-    tol : float, default=1e-4
-        L-BFGS stops when no entry of the gradient, in coordinates in which X is white, is larger than this share of the
-        largest entry at the start.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the default estimator of T.
+    max_iter, tol : int, default=500, and float, default=1e-4
+        L-BFGS stops after ``max_iter`` iterations, or when no entry of the gradient, in coordinates that whiten X,
+        is larger than the share ``tol`` of the largest entry at the start.
 
     Attributes
     ----------
@@ -57,9 +53,8 @@ class ULEClassifier(TransitionClassifier):
         As in :class:`~unflip.linear.MCLDCEClassifier`.
     noise_rates_ : ndarray of shape (n_classes, 2)
         rho+ and rho- of each class against the rest.
-    risk_ : float
-        The minimum, penalty included.
-    n_iter_ : int
+    risk_, n_iter_ : float and int
+        The minimum, penalty included, and the number of L-BFGS iterations.
 
     Notes
     -----
@@ -86,24 +81,10 @@ class ULEClassifier(TransitionClassifier):
     True
     """
 
-    def __init__(
-        self,
-        transition: Any = None,
-        *,
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        max_iter: int = 500,
-        tol: float = 1e-4,
-        classes: ArrayLike | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.transition = transition
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.classes = classes
-        self.random_state = random_state
+    alpha: float = 1.0
+    fit_intercept: bool = True
+    max_iter: int = 500
+    tol: float = 1e-4
 
     def _check_parameters(self) -> None:
         check_number(self, "alpha", positive=True, why=NEEDS_PENALTY)
@@ -153,31 +134,21 @@ class FactoredLogistic(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        X: Any,
-        codes: IntArray,
-        weights: FloatArray,
-        labels: FloatArray,
-        prior: FloatArray,
-        alpha: float,
-        fit_intercept: bool,
+        cls, X: Any, codes: IntArray, w: FloatArray, labels: FloatArray, prior: FloatArray, alpha: float, center: bool
     ) -> Self:
-        """Sum the data once.
-
-        ``labels`` is G of :func:`~unflip.core.one_vs_rest.binary_labels`. The mean of its rows over the data is
-        2 prior - 1, unless the prior had to be moved to the simplex. The intercepts, which are not penalized, use
-        2 prior - 1 in any case: with a negative share of a class there would be no minimum.
-        """
-        total = float(weights.sum())
-        share = weights / total
+        """Sum the data once; ``labels`` is G of :func:`~unflip.core.one_vs_rest.binary_labels`."""
+        total = float(w.sum())
+        share = w / total
+        # The mean of G over the data, unless the prior had to be moved to the simplex. The intercepts, which are not
+        # penalized, use it in any case: with a negative share of a class there would be no minimum.
         balance = np.clip(2 * prior - 1, SMALLEST_SHARE - 1, 1 - SMALLEST_SHARE)
         if X.shape[1] <= WIDEST_SCATTER:
             sums = ClassSums.of(X, codes, len(labels), share)
             mean, operator, scatter = sums.mean, sums.centred_sums.T @ labels, sums.scatter
-            if not fit_intercept:
+            if not center:
                 mean, operator, scatter = np.zeros_like(mean), sums.centroid @ labels, sums.gram
             return cls(X, mean, share, operator, balance, alpha / total, np.diag(scatter).copy(), scatter)
-        mean = np.asarray(X.T @ share, dtype=np.float64) * fit_intercept
+        mean = np.asarray(X.T @ share, dtype=np.float64) * center
         operator = np.asarray(X.T @ (share[:, np.newaxis] * labels[codes]), dtype=np.float64)
         squares = X.multiply(X) if sparse.issparse(X) else np.square(X)
         variance = np.maximum(np.asarray(squares.T @ share, dtype=np.float64) - mean**2, 0)
@@ -218,15 +189,14 @@ def _minimize(
     """Return W (d, c), b (c,), the risk there and the number of iterations."""
     d, c = problem.operator.shape
     # W = P U, so that the risk, curved like scatter / 4 at W = 0, is evenly curved in U.
-    P = None if problem.scatter is None else _whitening(problem.scatter, problem.penalty)
+    P: Any = sparse.eye_array(d) if problem.scatter is None else _whitening(problem.scatter, problem.penalty)
 
     def unpack(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        U = x[: d * c].reshape(d, c)
-        return U if P is None else P @ U, x[d * c :]
+        return P @ x[: d * c].reshape(d, c), x[d * c :]
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
         value, g_W, g_b = problem.risk(*unpack(x))
-        return value, np.concatenate([(g_W if P is None else P.T @ g_W).ravel(), g_b * fit_intercept])
+        return value, np.concatenate([(P.T @ g_W).ravel(), g_b * fit_intercept])
 
     start = np.zeros(d * c + c)
     largest = tol * np.abs(objective(start)[1]).max()
@@ -247,8 +217,7 @@ def _minimize(
 
 def _whitening(scatter: FloatArray, penalty: float) -> FloatArray:
     """Return P (d, d) with P' (scatter / 4 + penalty I) P = I."""
-    H = scatter / 4
+    I = np.eye(len(scatter))
     # The small number covers constant and repeated columns.
-    H = H + (penalty + 1e-7 * np.trace(H) / len(H)) * np.eye(len(H))
-    L = np.linalg.cholesky(H)
-    return np.linalg.solve(L.T, np.eye(len(H))).astype(np.float64, copy=False)
+    H = scatter / 4 + (penalty + 2.5e-8 * np.trace(scatter) / len(scatter)) * I
+    return np.asarray(np.linalg.solve(np.linalg.cholesky(H).T, I), dtype=np.float64)
