@@ -44,22 +44,16 @@ class Table:
     X : DataFrame or ndarray
         A data frame for a CSV or Parquet file; an array (n_samples, n_features) for an NPZ; float32 images
         (n_samples, channels, height, width) for a folder or an NPZ of images.
-    y : ndarray of shape (n_samples,) or None
-        Strings, whole numbers or booleans.
-    sample_weight : ndarray of shape (n_samples,) or None
     names : ndarray of shape (n_samples,)
         The file names of images. For other data, the row numbers, counted from 0, or the values of a first column
         without a name if these are whole numbers or text.
-    label : str or None
-        The label's column.
-    class_names : tuple of str
     """
 
     X: Any
-    y: NDArray[Any] | None
+    y: NDArray[Any] | None  # strings, whole numbers or booleans
     sample_weight: FloatArray | None
     names: NDArray[Any]
-    label: str | None
+    label: str | None  # the label's column
     class_names: tuple[str, ...]
 
 
@@ -92,10 +86,6 @@ def read_table(
     kinds : dict of str to {"number", "category"}, default=None
         What a fitted model takes columns for. In a text file the cells of a category are then read as they are
         written. If None, the cells of a column decide.
-
-    Returns
-    -------
-    Table
     """
     source = Path(path)
     if not source.exists():
@@ -169,7 +159,7 @@ def choose_features(
 def no_such(name: str, there: Iterable[str], sentence: str) -> NoReturn:
     """Refuse a name that does not exist: suggest the nearest one, and list those that exist."""
     names = list(there)
-    hint = "; does the first line name the columns?" if any(map(_is_number, names)) else "."
+    hint = "; does the first line name the columns?" if any(np.isfinite(_number(item)) for item in names) else "."
     hint = f"; did you mean {near!r}?" if (near := nearest(name, names)) else hint
     raise ValueError(f"{sentence} {name!r}{hint} It has {', '.join(map(repr, names[:30])) or 'none'}")
 
@@ -212,11 +202,6 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
         raise ValueError(
             f"{said} has shape {labels.shape}; one label per row is needed. For one-hot rows, give the place of the 1"
         )
-
-    def first(bad: NDArray[np.bool_]) -> str:
-        row = (bad if codes is None else bad[codes]).argmax()
-        return f"{said} is {labels[bad][0]:g} in row {start + row}: {NUMBER}"
-
     missing = _is_missing(labels)
     missing = missing if codes is None else np.append(missing, True)[codes]  # code -1, the last, is missing
     if missing.any():
@@ -228,14 +213,12 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
         labels = np.char.strip(labels)
     elif labels.dtype.kind == "O":
         labels = _of_one_kind(labels, said)
-    if labels.dtype.kind == "f":
-        fractions = ~np.isfinite(labels) | (labels != np.round(labels))
-        if fractions.any():
-            raise ValueError(first(fractions))
     if labels.dtype.kind in "fiu":
-        large = np.abs(labels.astype(np.float64)) >= 2**53
-        if large.any():
-            raise ValueError(first(large))
+        numbers = labels.astype(np.float64)
+        bad = (np.abs(numbers) >= 2**53) | (numbers != np.round(numbers))
+        if bad.any():
+            row = (bad if codes is None else bad[codes]).argmax()
+            raise ValueError(f"{said} is {labels[bad][0]:g} in row {start + row}: {NUMBER}")
         labels = labels.astype(np.int64, copy=False)
     if labels.dtype.kind not in "biU":
         raise ValueError(f"{said} holds {labels.dtype}; labels must be strings, whole numbers or booleans")
@@ -380,27 +363,13 @@ class FrameRows:
 
 
 class Reading(NamedTuple):
-    """How the rows of a file are read.
+    """How the rows of a file are read."""
 
-    Attributes
-    ----------
-    rows : int or None
-        Maximum number of rows in a frame. If None, one frame has all rows.
-    label : str or None
-        In this column of a text file None is a class, not an empty cell.
-    columns : sequence of str or None
-        Columns to read. If None, all are read, and rows of text that are longer than the header are refused.
-    text : frozenset of str
-        Columns of a text file to read as they are written; "" has the names of the rows.
-    kinds : dict of str to {"number", "category"}
-        What a model takes columns for: categories of a text file are read as they are written.
-    """
-
-    rows: int | None = None
-    label: str | None = None
-    columns: Sequence[str] | None = None
-    text: frozenset[str] = frozenset()
-    kinds: Mapping[str, str] = {}
+    rows: int | None = None  # in a frame; if None, one frame has all rows
+    label: str | None = None  # in this column of a text file None is a class, not an empty cell
+    columns: Sequence[str] | None = None  # if None, all; rows of text that are longer than the header are then refused
+    text: frozenset[str] = frozenset()  # columns of text files to read as written; "" has the names of the rows
+    kinds: Mapping[str, str] = {}  # as in read_table
 
 
 @dataclass(frozen=True)
@@ -409,17 +378,11 @@ class TextFile:
 
     A cell has no type of its own. Pandas takes a column for numbers, booleans or text by all the cells that it reads at
     once, and sees less in a few rows than in all. Columns in ``text`` are read as they are written.
-
-    Attributes
-    ----------
-    path, separator, decimal : str
-    header : tuple of str
-        The names of the columns; that of an index, as ``DataFrame.to_csv`` writes it, is empty.
     """
 
     path: str
     separator: str
-    header: tuple[str, ...]
+    header: tuple[str, ...]  # the name of an index, as DataFrame.to_csv writes it, is empty
     decimal: str = "."
     n_rows = None  # not known without reading
 
@@ -436,28 +399,20 @@ class TextFile:
 
     def frames(self, how: Reading, run: tuple[int, ...] = (), start: int = 0) -> Iterator[FrameRows]:
         """Read one of the runs, which begins with the row ``start``."""
-        pd = _pandas("CSV")
+        import pandas as pd
+
         written = {*how.text, *(name for name, kind in how.kinds.items() if kind == "category")} & set(self.header)
-        options = self._options(how.label) | {"dtype": {name or UNNAMED: str for name in written}, "iterator": True}
+        options = self._options(how.label) | {"dtype": {name or UNNAMED: str for name in written}}
         if how.columns is not None:
             options["usecols"] = [name or UNNAMED for name in how.columns]
-        with _readable(self.path):
-            reader = pd.read_csv(self.path, **options)
-        with reader:
-            while True:
-                try:
-                    with _readable(self.path):
-                        frame = reader.read(how.rows)
-                except StopIteration:
-                    return
+        with _readable(self.path), pd.read_csv(self.path, **options, iterator=True, chunksize=how.rows) as reader:
+            for frame in reader:
                 frame.index = pd.RangeIndex(start, start + len(frame))
                 names = None
                 if self.header[0] == "" and UNNAMED in frame:
                     names = _row_names(frame.pop(UNNAMED), "" in written)
                 yield FrameRows(self._tidied(frame, how), names)
                 start += len(frame)
-                if how.rows is None:
-                    return
 
     def _options(self, label: str | None) -> dict[str, Any]:
         return {
@@ -526,7 +481,6 @@ class ParquetFile:
         run = tuple(range(len(self.sizes))) if run is None else run
         chosen = [*(self.names if how.columns is None else how.columns), *([self.index] if self.index else [])]
         whole = how.rows is None
-        pd = _pandas("Parquet")
         try:
             with _opened(self.path) as file:
                 # No threads of its own for a block: other parts are read at the same time.
@@ -538,7 +492,7 @@ class ParquetFile:
                         names = _row_names(table.column(self.index).to_pandas(), True)
                         table = table.drop_columns([self.index])
                     frame = table.to_pandas(use_threads=whole, ignore_metadata=True)
-                    frame.index = pd.RangeIndex(counted.start, counted.stop)
+                    frame.index = type(frame.index)(counted)
                     yield FrameRows(frame, None if self.hidden else names)
                     start = counted.stop
         except OSError as error:
@@ -548,11 +502,14 @@ class ParquetFile:
 def open_file(path: str) -> TextFile | ParquetFile:
     """Find out how a text or Parquet file is read: its columns, its separator or its row groups."""
     suffix = table_suffix(path)
-    if suffix in PARQUET:
-        return _open_parquet(path)
-    if suffix in TEXT:
-        return _open_text(path, TEXT[suffix])
-    raise ValueError(f"{path} must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet or .npz, or be a folder of images")
+    if suffix not in (*PARQUET, *TEXT):
+        raise ValueError(f"{path} must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet or .npz, or be a folder of images")
+    try:
+        import pandas as pd  # noqa: F401
+    except ModuleNotFoundError as error:
+        said = "Parquet" if suffix in PARQUET else "CSV"
+        raise ModuleNotFoundError(f"reading {said} needs pandas: pip install 'unflip[data]'") from error
+    return _open_parquet(path) if suffix in PARQUET else _open_text(path, TEXT[suffix])
 
 
 def table_suffix(path: str) -> str:
@@ -579,7 +536,8 @@ def _open_text(path: str, separator: str) -> TextFile:
     decimal mark is a comma, as where Excel writes them, if this makes numbers of columns that are text otherwise in the
     first rows, and text of none.
     """
-    pd = _pandas("CSV")
+    import pandas as pd
+
     # Here and not where the rows are read: that is done in threads, which share the filters of warnings.
     with _readable(path), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # more cells in a row than names
@@ -587,7 +545,7 @@ def _open_text(path: str, separator: str) -> TextFile:
         if separator == "," and len(header) == 1:
             separator = next((mark for mark in SEPARATORS if mark in header[0]), separator)
             header = _header(pd, path, separator)
-        if all(_is_number(name) for name in header):
+        if all(np.isfinite(_number(name)) for name in header):
             raise ValueError(f"the first line must name the columns, but it holds numbers: {', '.join(header[:5])}")
         _check_unique(header)
         named = (header[0], *(name or f"Unnamed: {k}" for k, name in enumerate(header[1:], 1)))
@@ -607,7 +565,8 @@ def _header(pd: Any, path: str, separator: str) -> list[str]:
 @contextmanager
 def _readable(path: str) -> Iterator[None]:
     """Turn pandas' errors about a text file into a ValueError with its name."""
-    pd = _pandas("CSV")
+    import pandas as pd
+
     try:
         yield
     except pd.errors.EmptyDataError as error:
@@ -628,7 +587,6 @@ def _row_names(column: Any, as_text: bool) -> NDArray[Any] | None:
 
 def _open_parquet(path: str) -> ParquetFile:
     """Read what the end of a file says about it."""
-    _pandas("Parquet")
     try:
         with _opened(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
@@ -658,7 +616,8 @@ def _names_rows(schema: Any, groups: list[Any], name: str) -> bool:
 
 def _arrow_kind(arrow: Any) -> str:
     """What values of a type are to a model: files must agree on it, but not on the width of their numbers."""
-    types = _pyarrow().types
+    from pyarrow import types
+
     if types.is_string(arrow) or types.is_large_string(arrow) or types.is_string_view(arrow):
         return "text"
     if types.is_dictionary(arrow):
@@ -671,54 +630,36 @@ def _arrow_kind(arrow: Any) -> str:
 
 
 def _opened(path: str) -> Any:
-    _pyarrow()
-    from pyarrow import parquet
-
+    try:
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("reading Parquet needs pyarrow: pip install 'unflip[data]'") from error
     # By buffers, not whole row groups: these may be larger than memory.
     return parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
 
 
 def _regrouped(batches: Iterator[Any], schema: Any, rows: int | None) -> Iterator[Any]:
     """Tables of exactly ``rows`` rows, except the last: pyarrow may stop at the end of a row group."""
-    from_batches = _pyarrow().Table.from_batches
+    from pyarrow import Table as ArrowTable
+
     held: list[Any] = []
     n = 0
     for batch in batches:
         held.append(batch)
         n += batch.num_rows
         while rows is not None and n >= rows:
-            table = from_batches(held)
+            table = ArrowTable.from_batches(held)
             yield table.slice(0, rows)
             held = table.slice(rows).to_batches()
             n -= rows
     if n or rows is None:
-        yield from_batches(held, held[0].schema if held else schema)
+        yield ArrowTable.from_batches(held, held[0].schema if held else schema)
 
 
 def _check_unique(names: Sequence[str]) -> None:
     twice = [name for name, times in Counter(names).items() if name and times > 1]
     if twice:  # pandas would rename it
         raise ValueError(f"there is more than one column {twice[0]!r}; rename one of them")
-
-
-def _is_number(text: str) -> bool:
-    return np.isfinite(_number(text)).item()
-
-
-def _pandas(kind: str) -> Any:
-    try:
-        import pandas as pd
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"reading {kind} needs pandas: pip install 'unflip[data]'") from error
-    return pd
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("reading Parquet needs pyarrow: pip install 'unflip[data]'") from error
-    return pyarrow
 
 
 # Arrays ---------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from unflip.tables.read import (
     ParquetFile,
     Reading,
     TextFile,
-    _pandas,
     check_same_kind,
     choose_features,
     column_kind,
@@ -464,7 +463,8 @@ def open_tables(
 
 def join_rows(pieces: Sequence[FrameRows]) -> FrameRows:
     """Return the rows of all pieces, one after the other, without their names."""
-    pd = _pandas("tables")
+    import pandas as pd
+
     columns = pieces[0].frame.columns
     index = pd.Index(np.concatenate([piece.rows for piece in pieces]))
     joined = {name: _joined(pd, [piece.frame[name] for piece in pieces]) for name in columns}
