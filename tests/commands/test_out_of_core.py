@@ -279,7 +279,7 @@ class TestTextFiles:
         (lambda f: f.assign(count=pd.Timestamp("2020-01-01")), r"the weight .count. is .2020-01-01.* in row 0"),
         (lambda f: f[:0], "no rows"),
         (lambda f: f[:3], "too few"),
-        (lambda f: f[["kind", "count"]], "nothing to learn from"),
+        (lambda f: f[["kind", "count"]], "nothing is left to learn from"),
     ],
 )
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -155,7 +155,7 @@ def test_bad_arguments(arguments, message):
     ],
 )
 def test_labels_of_two_kinds(labels, message):
-    with pytest.raises(ValueError, match=f"the labels are {message}.*; make all of them one kind"):
+    with pytest.raises(ValueError, match=f"the labels are {message}.*; use one kind"):
         sample_rows([(X[:2], y) for y in labels], 4)
 
 

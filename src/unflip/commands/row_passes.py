@@ -27,7 +27,6 @@ def row_numbers(seed: int, stream: int, rows: FrameRows) -> FloatArray:
     Each file has its own stream, in which row i has number i: threads, workers, the size of the blocks and the pass
     make no difference.
     """
-    assert rows.files is not None
     bits = np.random.PCG64([STREAMS, seed, stream, int(rows.files[0])]).advance(int(rows.rows[0]))
     return np.random.Generator(bits).random(len(rows.rows))
 
@@ -88,7 +87,6 @@ class Split:
 def split_rows(drawn: Drawn, share: float, sample_size: int) -> Split:
     """Hold out the rows with the smallest numbers, a share of all rows; the next ``sample_size`` are the sample."""
     piece, n = drawn.smallest.in_order(), drawn.smallest.n_rows
-    assert piece.y is not None
     h = min(round(share * n), n - 1, MOST_HELD_OUT)
     held = np.arange(len(piece.keys)) < h
     kept = []
@@ -101,7 +99,6 @@ def split_rows(drawn: Drawn, share: float, sample_size: int) -> Split:
     sample = np.zeros(len(held), dtype=bool)
     sample[h : h + sample_size] = sample[kept] = True
     rows: FrameRows = piece.X
-    assert rows.files is not None
     order = np.lexsort((rows.rows, rows.files))
     return Split(
         rows[order],
@@ -117,7 +114,6 @@ def split_rows(drawn: Drawn, share: float, sample_size: int) -> Split:
 def unused_columns(rows: FrameRows) -> dict[str, str]:
     """Return which columns are of no use, as far as the rows drawn show, and why."""
     frame, numbers = rows.frame, rows.rows
-    assert rows.files is not None
     found = {}
     starts = np.flatnonzero(np.diff(rows.files, prepend=-1))
     for name in frame.columns:  # rows between those drawn are missing: a numbering follows the numbers of the rows

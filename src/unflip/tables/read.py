@@ -50,10 +50,10 @@ class Table:
     """
 
     X: Any
-    y: NDArray[Any] | None  # strings, whole numbers or booleans
+    y: NDArray[Any] | None  #: strings, whole numbers or booleans
     sample_weight: FloatArray | None
     names: NDArray[Any]
-    label: str | None  # the label's column
+    label: str | None  #: the label's column
     class_names: tuple[str, ...]
 
 
@@ -150,9 +150,7 @@ def choose_features(
     features = [name for name in names if name not in (label, weights)] if columns is None else list(columns)
     features = [name for name in features if name not in dropped]
     if not features:
-        raise ValueError(
-            f"{said} has no columns besides label, weights and dropped ones; there is nothing to learn from"
-        )
+        raise ValueError(f"{said} has no columns except label, weights and dropped ones; nothing is left to learn from")
     return features
 
 
@@ -205,10 +203,8 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
     missing = _is_missing(labels)
     missing = missing if codes is None else np.append(missing, True)[codes]  # code -1, the last, is missing
     if missing.any():
-        raise ValueError(
-            f"{said} is missing in row {start + missing.argmax()} ({missing.sum()} missing); fill in the labels, or "
-            "drop those rows"
-        )
+        row, n = start + missing.argmax(), missing.sum()
+        raise ValueError(f"{said} is missing in row {row} ({n} missing); fill in the labels, or drop those rows")
     if labels.dtype.kind == "U":
         labels = np.char.strip(labels)
     elif labels.dtype.kind == "O":
@@ -243,9 +239,7 @@ def check_same_kind(labels: NDArray[Any], where: str, others: NDArray[Any], ther
         for array in (labels, others)
     )
     if kind != other:
-        raise ValueError(
-            f"the labels are {kind}{such} in {where}, but {other}{as_these} in {there}; make all of them one kind"
-        )
+        raise ValueError(f"the labels are {kind}{such} in {where}, but {other}{as_these} in {there}; use one kind")
 
 
 def as_weights(values: Any, start: int = 0) -> FloatArray:
@@ -254,13 +248,9 @@ def as_weights(values: Any, start: int = 0) -> FloatArray:
     weights = _plain_array(values)
     if weights.ndim != 1:
         raise ValueError(f"{said} must be one number per row; got shape {weights.shape}")
-    try:
-        if weights.dtype.kind not in "biufO":
-            raise ValueError
-        numbers: FloatArray = weights.astype(np.float64)
-    except (TypeError, ValueError):
-        is_date = weights.dtype.kind in "mM"
-        numbers = np.array([np.nan if is_date else _number(value) for value in weights.tolist()], dtype=np.float64)
+    is_date = weights.dtype.kind in "mM"
+    plain = weights if weights.dtype.kind in "biuf" else [np.nan if is_date else _number(v) for v in weights.tolist()]
+    numbers: FloatArray = np.asarray(plain, dtype=np.float64)
     wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if len(wrong):
         value = weights[wrong[0]]
@@ -296,19 +286,17 @@ def _plain_array(values: Any) -> NDArray[Any]:
 
 
 def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    if labels.dtype.kind == "f":
-        return np.isnan(labels)
     if labels.dtype.kind == "U":
         return (labels == "") | np.char.isspace(labels)
     if labels.dtype.kind == "O":
         return np.array([_is_lost(label) for label in labels.tolist()], dtype=bool)
-    return np.isnat(labels) if labels.dtype.kind in "mM" else np.zeros(labels.shape, dtype=bool)
+    return labels != labels  # NaN and NaT
 
 
 def _is_lost(label: Any) -> bool:
     if isinstance(label, str):
         return not label.strip()
-    equal = label == label  # NaN and NaT are not equal to themselves; pandas.NA says neither
+    equal = label == label  # not for NaN and NaT; pandas.NA says neither
     return label is None or type(equal).__name__ == "NAType" or (isinstance(equal, bool | np.bool_) and not equal)
 
 
@@ -346,7 +334,7 @@ class FrameRows:
 
     frame: Any
     names: NDArray[Any] | None = None
-    files: NDArray[np.intp] | None = None
+    files: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -354,8 +342,7 @@ class FrameRows:
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        numbers: NDArray[np.intp] = self.frame.index.to_numpy()
-        return numbers
+        return np.asarray(self.frame.index)
 
     def __getitem__(self, chosen: Any) -> "FrameRows":
         names, files = (None if values is None else values[chosen] for values in (self.names, self.files))
@@ -407,7 +394,7 @@ class TextFile:
             options["usecols"] = [name or UNNAMED for name in how.columns]
         with _readable(self.path), pd.read_csv(self.path, **options, iterator=True, chunksize=how.rows) as reader:
             for frame in reader:
-                frame.index = pd.RangeIndex(start, start + len(frame))
+                frame.index = range(start, start + len(frame))
                 names = None
                 if self.header[0] == "" and UNNAMED in frame:
                     names = _row_names(frame.pop(UNNAMED), "" in written)
@@ -492,7 +479,7 @@ class ParquetFile:
                         names = _row_names(table.column(self.index).to_pandas(), True)
                         table = table.drop_columns([self.index])
                     frame = table.to_pandas(use_threads=whole, ignore_metadata=True)
-                    frame.index = type(frame.index)(counted)
+                    frame.index = counted
                     yield FrameRows(frame, None if self.hidden else names)
                     start = counted.stop
         except OSError as error:
@@ -580,9 +567,9 @@ def _readable(path: str) -> Iterator[None]:
 def _row_names(column: Any, as_text: bool) -> NDArray[Any] | None:
     """Whole numbers or text; None if the column holds anything else, and the rows are only counted."""
     kind = column_kind(column)
-    if kind != "int":
-        column = column.astype(object).where(column.notna(), "") if kind == "text" or as_text else None
-    return None if column is None else np.asarray(column)
+    if kind not in ("int", "text") and not as_text:
+        return None
+    return np.asarray(column if kind == "int" else column.astype(object).where(column.notna(), ""))
 
 
 def _open_parquet(path: str) -> ParquetFile:
@@ -599,10 +586,8 @@ def _open_parquet(path: str) -> ParquetFile:
     hidden = [item for item in index if isinstance(item, str) and item in schema.names]
     names = hidden.pop() if len(hidden) == 1 and _names_rows(schema, groups, hidden[0]) else None
     kinds = tuple((field.name, _arrow_kind(field.type)) for field in schema)
-    sizes = tuple(group.num_rows for group in groups)
-    return ParquetFile(
-        path, sizes, kinds, names, tuple(hidden), int(counted.get("start", 0)), int(counted.get("step", 1))
-    )
+    sizes, first, step = tuple(group.num_rows for group in groups), counted.get("start", 0), counted.get("step", 1)
+    return ParquetFile(path, sizes, kinds, names, tuple(hidden), int(first), int(step))
 
 
 def _names_rows(schema: Any, groups: list[Any], name: str) -> bool:

@@ -23,7 +23,7 @@ PIECES = 32  # of a few rows each that wait to be joined
 class Sample:
     """Rows drawn uniformly without replacement, in random order, from a source that has ``n_rows`` rows."""
 
-    X: Any  # array or CSR, shape (n_drawn, n_features)
+    X: Any  #: array or CSR, shape (n_drawn, n_features)
     y: NDArray[Any] | None
     weights: FloatArray | None
     n_rows: int
@@ -64,10 +64,6 @@ def sample_rows(
     threads, engine
         As in :func:`unflip.tables.reduce_blocks`.
 
-    Returns
-    -------
-    Sample
-
     Notes
     -----
     T is estimated from a sample, ``VolMin().fit(sample.X, sample.y)``, and not by gradients summed over all blocks. The
@@ -100,10 +96,7 @@ def sample_rows(
     >>> VolMin().fit(sample.X, sample.y).transition_.round(1).diagonal(), sample.n_rows
     (array([0.7, 0.7, 0.7]), 10000)
     """
-    if not isinstance(size, int | np.integer) or size < 1:
-        raise ValueError(f"size must be a whole number of rows, at least 1; got {size!r}")
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ValueError(f"random_state must be a whole number >= 0, the seed of every block; got {random_state!r}")
+    check_draw(size, random_state, "size")
     how: dict[str, Any] = {"threads": threads, "engine": engine}
     opened = open_source(source, y, label=label, weights=weights, columns=columns, rows=rows)
     opened = labeled_like(opened, **how)
@@ -111,8 +104,16 @@ def sample_rows(
     drawn: Smallest = reduce_blocks(opened, draw, **how)
     if drawn.n_kept < min(size, drawn.n_rows):  # about once in 10^9 draws: the limit was too low
         drawn = reduce_blocks(opened, replace(draw, limit=1.0), **how)
-    rows_drawn = drawn.in_order()
-    return Sample(rows_drawn.X, rows_drawn.y, rows_drawn.weights, drawn.n_rows, opened.feature_names)
+    piece = drawn.in_order()
+    return Sample(piece.X, piece.y, piece.weights, drawn.n_rows, opened.feature_names)
+
+
+def check_draw(size: Any, random_state: Any, said: str) -> None:
+    """Refuse a size of the sample or a seed that is not a whole number."""
+    if not isinstance(size, int | np.integer) or size < 1:
+        raise ValueError(f"{said} must be a whole number of rows, at least 1; got {size!r}")
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise ValueError(f"random_state must be a whole number >= 0, the seed of every block; got {random_state!r}")
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Piece:
 
     keys: FloatArray
     X: Any
-    y: NDArray[Any] | None
+    y: Any
     weights: FloatArray | None
     where: str = ""
 
