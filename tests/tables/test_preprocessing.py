@@ -13,8 +13,8 @@ from unflip.models import load
 from unflip.models.folder import checksum
 from unflip.tables import Preprocessor, read_table
 from unflip.tables.preprocessing import plain_number
-from unflip.tables.read import with_point
-from unflip.tables.sources import join_rows, open_tables, settled
+from unflip.tables.read import join_rows, with_point
+from unflip.tables.sources import open_tables, settled
 
 pd = pytest.importorskip("pandas", reason="unflip[data] is not installed")
 

@@ -349,6 +349,30 @@ class FrameRows:
         return FrameRows(self.frame.iloc[chosen], names, files)
 
 
+def join_rows(pieces: Sequence[FrameRows]) -> FrameRows:
+    """Return the rows of all pieces, one after the other, without their names."""
+    import pandas as pd
+
+    columns = pieces[0].frame.columns
+    index = pd.Index(np.concatenate([piece.rows for piece in pieces]))
+    joined = {name: _joined(pd, [piece.frame[name] for piece in pieces]) for name in columns}
+    files = [piece.files for piece in pieces if piece.files is not None]
+    return FrameRows(pd.DataFrame(joined).set_axis(index), None, np.concatenate(files) if files else None)
+
+
+def _joined(pd: Any, columns: list[Any]) -> Any:
+    types = {column.dtype for column in columns}
+    if len(types) == 1:
+        return pd.concat(columns, ignore_index=True)
+    if all(getattr(dtype, "kind", "O") in "iuf" for dtype in types):
+        return pd.concat([column.astype(np.float64) for column in columns], ignore_index=True)
+    # Text next to a block without any value, or categories that differ: by their values.
+    together = pd.concat([column.astype(object) for column in columns], ignore_index=True)
+    if any(isinstance(dtype, pd.CategoricalDtype) for dtype in types):
+        return together.astype("category")
+    return together.astype(str) if any(isinstance(dtype, pd.StringDtype) for dtype in types) else together
+
+
 class Reading(NamedTuple):
     """How the rows of a file are read."""
 

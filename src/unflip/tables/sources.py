@@ -439,17 +439,6 @@ def open_tables(
     return source if source.is_text else source.only(features)
 
 
-def join_rows(pieces: Sequence[FrameRows]) -> FrameRows:
-    """Return the rows of all pieces, one after the other, without their names."""
-    import pandas as pd
-
-    columns = pieces[0].frame.columns
-    index = pd.Index(np.concatenate([piece.rows for piece in pieces]))
-    joined = {name: _joined(pd, [piece.frame[name] for piece in pieces]) for name in columns}
-    files = [piece.files for piece in pieces if piece.files is not None]
-    return FrameRows(pd.DataFrame(joined).set_axis(index), None, np.concatenate(files) if files else None)
-
-
 def settled(source: TableSource, columns: Sequence[str] | None = None, **how: Any) -> TableSource:
     """Return the source with what each column is decided by all of its rows, as :func:`read_table` decides it.
 
@@ -519,19 +508,6 @@ def _block_kinds(block: Block) -> Counter[tuple[str, str]]:
     frame, names = block.X.frame, block.X.names
     of_names = "other" if names is None else "text" if names.dtype.kind == "O" else "int"
     return Counter([*((name, column_kind(frame[name])) for name in frame.columns), ("", of_names)])
-
-
-def _joined(pd: Any, columns: list[Any]) -> Any:
-    types = {column.dtype for column in columns}
-    if len(types) == 1:
-        return pd.concat(columns, ignore_index=True)
-    if all(getattr(dtype, "kind", "O") in "iuf" for dtype in types):
-        return pd.concat([column.astype(np.float64) for column in columns], ignore_index=True)
-    # Text next to a block without any value, or categories that differ: by their values.
-    together = pd.concat([column.astype(object) for column in columns], ignore_index=True)
-    if any(isinstance(dtype, pd.CategoricalDtype) for dtype in types):
-        return together.astype("category")
-    return together.astype(str) if any(isinstance(dtype, pd.StringDtype) for dtype in types) else together
 
 
 def _check_same_types(file: ParquetFile, first: ParquetFile, needed: Sequence[str]) -> None:

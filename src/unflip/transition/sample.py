@@ -10,8 +10,8 @@ from scipy import sparse
 
 from unflip._validation import FloatArray
 from unflip.tables.blocks import Block, Engine, reduce_blocks
-from unflip.tables.read import FrameRows, check_same_kind
-from unflip.tables.sources import ROWS, join_rows, labeled_like, open_source
+from unflip.tables.read import FrameRows, check_same_kind, join_rows
+from unflip.tables.sources import ROWS, labeled_like, open_source
 
 # A word of our own before the seed: [0, 0, 0] is the stream of default_rng(0), which may have made the data; keys and
 # labels would then be the same numbers.
