@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ def check_output(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if target.suffix.lower() not in (*SEPARATORS, *PARQUET):
         raise ValueError(f"{target} must end in .csv, .tsv or .parquet, which says how it is written")
-    if target.suffix.lower() in PARQUET:
-        _pyarrow()
+    if target.suffix.lower() in PARQUET and find_spec("pyarrow") is None:
+        raise ModuleNotFoundError("writing Parquet needs pyarrow: pip install 'unflip[data]'")
     check_place(target)
     _check_no_folder(target)
     return target
@@ -59,18 +60,29 @@ def written_columns(path: str | os.PathLike[str]) -> Iterator[Write]:
     with replaced(target) as partial, ExitStack() as stack:
         if target.suffix.lower() not in PARQUET:
             file = stack.enter_context(partial.open("w", encoding="utf-8", newline=""))
-            yield _csv_writer(csv.writer(file, delimiter=SEPARATORS[target.suffix.lower()]))
+            writer = csv.writer(file, delimiter=SEPARATORS[target.suffix.lower()])
+            header: list[str] = []
+
+            def write_rows(columns: Mapping[str, NDArray[Any]]) -> None:
+                if not header:
+                    header.extend(columns)
+                    writer.writerow(header)
+                writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+            yield write_rows
             return
-        pyarrow, parquet = _pyarrow()
+        import pyarrow
+        from pyarrow import parquet
+
         waiting: list[Any] = []
-        writer: Any = None
+        groups: Any = None
 
         def flush() -> None:
-            nonlocal writer
+            nonlocal groups
             table = pyarrow.concat_tables(waiting)
             waiting.clear()
-            writer = writer or stack.enter_context(parquet.ParquetWriter(partial, table.schema))
-            writer.write_table(table)
+            groups = groups or stack.enter_context(parquet.ParquetWriter(partial, table.schema))
+            groups.write_table(table)
 
         def write(columns: Mapping[str, NDArray[Any]]) -> None:
             # Parquet needs one kind of values: text, unless all are numbers.
@@ -136,18 +148,6 @@ def replaced_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _csv_writer(writer: Any) -> Write:
-    header: list[str] = []
-
-    def write(columns: Mapping[str, NDArray[Any]]) -> None:
-        if not header:
-            header.extend(columns)
-            writer.writerow(header)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-
-    return write
-
-
 def _check_no_folder(target: Path) -> None:
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; name a file")
@@ -159,12 +159,3 @@ def _to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("writing Parquet needs pyarrow: pip install 'unflip[data]'") from error
-    return pyarrow, parquet

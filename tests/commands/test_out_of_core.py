@@ -18,13 +18,14 @@ import pandas as pd
 from unflip import load, read_table
 from unflip.cli import app
 from unflip.commands import fit_out_of_core, fit_table, predict_files, predict_table, read_for, write_predictions
-from unflip.commands.row_passes import DRAW, FOLD, PIECES, SumFolds, draw_rows, row_numbers, split_rows
+from unflip.commands.row_passes import DRAW, FOLD, SumFolds, draw_rows, row_numbers, split_rows
 from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
 from unflip.models import card
 from unflip.noise import corrupt, pairflip
 from unflip.tables import Preprocessor, Table, reduce_blocks
 from unflip.tables.read import FrameRows
 from unflip.tables.sources import TablePart, open_tables
+from unflip.transition.sample import PIECES
 
 NAMES = np.array(["ant", "bee", "cat"])
 T = pairflip(3, 0.3)
@@ -278,7 +279,7 @@ class TestTextFiles:
         (lambda f: f.assign(count=pd.Timestamp("2020-01-01")), r"the weight .count. is .2020-01-01.* in row 0"),
         (lambda f: f[:0], "no rows"),
         (lambda f: f[:3], "too few"),
-        (lambda f: f[["kind", "count"]], "nothing to learn from"),
+        (lambda f: f[["kind", "count"]], "nothing is left to learn from"),
     ],
 )
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -544,7 +545,7 @@ class TestCommand:
         monkeypatch.chdir(folder)  # where the path is relative, workers elsewhere get it whole
         common = ["fit", "parts", "--label", "kind", "--weights", "count"]
         options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "protocol": "tcp"}
-        with distributed.LocalCluster(**options, dashboard_address=None) as cluster:
+        with distributed.LocalCluster(**options, dashboard_address=":0") as cluster:
             done = invoke(*common, "--out", tmp_path / "dask", "--dask", cluster.scheduler_address)
             bad = invoke(*common[:3], "year", "--out", tmp_path / "bad", "--dask", cluster.scheduler_address)
         assert done.exit_code == 0, done.output

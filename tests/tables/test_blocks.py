@@ -179,7 +179,7 @@ class TestFindClasses:
     )
     def test_kinds_must_agree(self, labels, message):
         data = [(np.zeros((1, 1)), y) for y in labels]
-        with pytest.raises(ValueError, match=f"the labels are {message}.*; make all of them one kind"):
+        with pytest.raises(ValueError, match=f"the labels are {message}.*; use one kind"):
             find_classes(open_source(data))
 
     def test_a_column_of_names_is_no_label(self, monkeypatch):

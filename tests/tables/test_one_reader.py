@@ -18,7 +18,8 @@ from pyarrow import parquet  # noqa: E402
 from unflip.commands.predict import _kinds, predict_files, predict_table, read_for, write_predictions  # noqa: E402
 from unflip.linear import class_sums  # noqa: E402
 from unflip.tables import Preprocessor, TableClassifier, open_source, read_table  # noqa: E402
-from unflip.tables.sources import find_classes, join_rows, open_tables, settled  # noqa: E402
+from unflip.tables.read import join_rows  # noqa: E402
+from unflip.tables.sources import find_classes, open_tables, settled  # noqa: E402
 from unflip.transition import sample_rows  # noqa: E402
 
 N = 12

@@ -13,8 +13,8 @@ from unflip.models import load
 from unflip.models.folder import checksum
 from unflip.tables import Preprocessor, read_table
 from unflip.tables.preprocessing import plain_number
-from unflip.tables.read import with_point
-from unflip.tables.sources import join_rows, open_tables, settled
+from unflip.tables.read import join_rows, with_point
+from unflip.tables.sources import open_tables, settled
 
 pd = pytest.importorskip("pandas", reason="unflip[data] is not installed")
 
@@ -136,7 +136,7 @@ class TestColumnsByName:
         np.testing.assert_array_equal(fitted.transform(good), fitted.transform(FRAME))
         with pytest.raises(ValueError, match=r"'rooms' must hold numbers, but row 2 has 'two' \(2 such values\)"):
             fitted.transform(FRAME.assign(rooms=["1", "2", "two", "3", "x", None]))
-        with pytest.raises(ValueError, match="'rooms' must hold numbers, but it holds dates"):
+        with pytest.raises(ValueError, match="'rooms' must hold numbers, not dates"):
             fitted.transform(FRAME.assign(rooms=FRAME["born"]))
         with pytest.raises(ValueError, match="'age' is infinite in row 1"):
             fitted.transform(FRAME.assign(age=[1.0, np.inf, 1, 1, 1, 1]))

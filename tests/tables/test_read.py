@@ -93,7 +93,7 @@ class TestText:
             (CSV, {"weights": "weight"}, "no column 'weight'"),
             (CSV, {"drop": ["twon"]}, "no column 'twon'; did you mean 'town'"),
             (CSV, {"label": "kind", "weights": "kind"}, "both 'kind'"),
-            (CSV, {"label": "kind", "drop": ["age", "town", "w"]}, "nothing to learn from"),
+            (CSV, {"label": "kind", "drop": ["age", "town", "w"]}, "nothing is left to learn from"),
             (CSV, {"image_size": (2, 2)}, "an image size is for folders"),
             ("0.5,Ulm,cat\n1,Bonn,dog\n", {"label": "kind"}, "no column 'kind'; does the first line name the columns"),
             ("2020,kind\n1,dog\n", {"label": "kimd"}, "no column 'kimd'; did you mean 'kind'"),

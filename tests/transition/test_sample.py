@@ -70,7 +70,7 @@ def test_every_row_is_drawn_equally_often():
     blocks = [Block(rows[a:b], None, index=(0, number)) for number, (a, b) in enumerate(cuts)]
     seen = np.zeros(30)
     for seed in range(2000):
-        drawn = reduce(add, map(Draw(10, seed, 1.0), blocks)).sorted_rows()[0]
+        drawn = reduce(add, map(Draw(10, seed, 1.0), blocks)).in_order().X
         seen[drawn[:, 0].astype(int)] += 1
     assert seen.sum() == 2000 * 10
     assert np.abs(seen - 2000 / 3).max() < 5 * np.sqrt(2000 * (1 / 3) * (2 / 3))
@@ -155,7 +155,7 @@ def test_bad_arguments(arguments, message):
     ],
 )
 def test_labels_of_two_kinds(labels, message):
-    with pytest.raises(ValueError, match=f"the labels are {message}.*; make all of them one kind"):
+    with pytest.raises(ValueError, match=f"the labels are {message}.*; use one kind"):
         sample_rows([(X[:2], y) for y in labels], 4)
 
 

@@ -30,6 +30,7 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table, TableClassifier, reduce_blocks
 from unflip.tables.read import LARGEST_CLASSES, as_labels, check_label_classes
 from unflip.tables.sources import ROWS, open_tables, settled
+from unflip.transition.sample import check_draw
 
 SAMPLED = "rows that preprocessing and T were learned from"
 
@@ -61,39 +62,29 @@ def fit_out_of_core(
     Parameters
     ----------
     path : path-like
-        A Parquet or CSV file, a folder of them, or a pattern such as ``data/*.parquet``, with the meaning that
-        :func:`unflip.tables.read_table` gives them.
-    label : str
-        The label's column.
-    weights : str, default=None
-        Column of the sample weights.
-    drop : sequence of str, default=()
-        Columns to leave out.
+        As in :func:`predict_files`; files have the meaning that :func:`unflip.tables.read_table` gives them.
+    label, weights, drop
+        The columns of the labels and of the sample weights, and columns to leave out.
     transition : array-like of shape (n_classes, n_classes) or path, default=None
         T[i, j] = P(noisy = j | clean = i), or its file, see :func:`read_transition`. If None, it is estimated from the
         sample; the labels of a class without a row in the sample are then treated as correct, with a warning.
     test : Table, default=None
         Noisy labels to estimate the accuracy from. If None, some rows are held out.
     sample_size : int, default=100_000
-        Number of rows that preprocessing and T are learned from; they are in memory.
+        Number of rows, all in memory, that preprocessing and T are learned from.
     holdout : float, default=0.2
         The share of the rows that is drawn to estimate the accuracy, and not trained on; at most 100,000 rows, which
         are in memory. A class keeps at least one row to train on.
     random_state : int, default=0
         The same seed gives the same rows and the same folds, whatever reads them.
-    rows : int, default=65536
-        Maximum number of rows in a block. A few blocks per thread are in memory.
-    threads : int, default=None
-        If None, all processors are used. The answer is the same to the bit for any number.
+    rows, threads
+        As in :func:`unflip.tables.open_source` and :func:`unflip.tables.reduce_blocks`. The answer is the same to the
+        bit for any number of threads.
     dask : str, default=None
         Address of a Dask scheduler, such as ``tcp://10.0.0.1:8786``, whose workers then read the files. They must find
         them under the same names.
     tell : callable, default=None
         Called with a text as each step begins.
-
-    Returns
-    -------
-    FittedTable
 
     Notes
     -----
@@ -101,7 +92,9 @@ def fit_out_of_core(
     many files, or Parquet. A text file is also read once more at first: its columns may look like numbers in some
     blocks and not in others, and only all rows together tell what they are.
     """
-    _check_options(sample_size, holdout, random_state)
+    check_draw(sample_size, random_state, "sample_size")
+    if not 0 < holdout < 1:
+        raise ValueError(f"holdout must be the share of the rows that are held out, between 0 and 1; got {holdout}")
     if isinstance(transition, str | os.PathLike) and not os.path.exists(transition):
         raise FileNotFoundError(f"{transition} does not exist")
     path = os.path.abspath(path) if dask is not None else path
@@ -114,10 +107,11 @@ def fit_out_of_core(
         classes = as_labels(np.array(sorted(drawn.labels)))
         most = LARGEST_CLASSES if transition is None else n
         check_label_classes(classes, n, f"the label {label!r} of {path}", most)
-        T = transition
-        if transition is not None:
-            is_file = isinstance(transition, str | os.PathLike)
-            T = read_transition(transition, classes) if is_file else check_transition(transition, len(classes))
+        T = None
+        if isinstance(transition, str | os.PathLike):
+            T = read_transition(transition, classes)
+        elif transition is not None:
+            T = check_transition(transition, len(classes))
         split = split_rows(drawn, holdout if test is None else 0.0, sample_size)
         if split.weights is not None:
             parts = {"held out": split.held} | ({} if T is not None else {"drawn to estimate T": split.sample})
@@ -199,15 +193,6 @@ def _table_classifier(
     del model.classifier_.feature_names_in_  # the preprocessor knows the columns, and gives an array
     model.metrics_, model.metadata_, model.noise_ = {}, {}, {}
     return model
-
-
-def _check_options(sample_size: int, holdout: float, random_state: Any) -> None:
-    if not isinstance(sample_size, int | np.integer) or sample_size < 1:
-        raise ValueError(f"sample_size must be a whole number of rows, at least 1; got {sample_size!r}")
-    if not 0 < holdout < 1:
-        raise ValueError(f"holdout must be the share of the rows that are held out, between 0 and 1; got {holdout}")
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ValueError(f"random_state must be a whole number >= 0, the seed of every file; got {random_state!r}")
 
 
 def _check_weights(any_counts: bool, weights: FloatArray, parts: dict[str, IntArray], said: str) -> None:

@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 
 from unflip._output import check_output, write_columns, written_columns
 from unflip._validation import FloatArray
-from unflip.tables import Block, Table, read_table
+from unflip.tables import Table, read_table
 from unflip.tables.read import ParquetFile
 from unflip.tables.sources import open_tables, settled, table_files
 
@@ -28,22 +28,14 @@ def read_for(model: Any, path: str | os.PathLike[str]) -> Table:
 def predict_table(model: Any, table: Table, block: int = BLOCK) -> tuple[NDArray[Any], FloatArray]:
     """Return the most likely clean labels, shape (n,), and P(clean class | x), shape (n, n_classes).
 
-    The columns of a data frame are found by name; an error names a column that the model needs and the table lacks.
-
-    Parameters
-    ----------
-    model : classifier
-        What :func:`unflip.load` returns.
-    table : Table
-    block : int, default=8192
-        Number of rows to predict at once.
+    ``model`` is what :func:`unflip.load` returns, and ``block`` the number of rows to predict at once. The columns of a
+    data frame are found by name; an error names a column that the model needs and the table lacks.
     """
     _check_predicts(model)
     X = _samples(model, table.X)
     starts = range(0, len(X), block)
     proba = np.concatenate([model.predict_proba(_safe_indexing(X, slice(k, k + block))) for k in starts])
-    predicted: NDArray[Any] = model.classes_[proba.argmax(axis=1)]
-    return predicted, proba
+    return model.classes_[proba.argmax(axis=1)], proba
 
 
 def predict_files(
@@ -56,14 +48,12 @@ def predict_files(
 
     Parameters
     ----------
-    model : classifier
-        What :func:`unflip.load` returns.
+    model, block
+        As in :func:`predict_table`.
     path : path-like
         A Parquet or CSV file, a folder of them, or a pattern such as ``data/*.parquet``.
     out : path-like
         ``.csv``, ``.tsv`` or ``.parquet``.
-    block : int, default=8192
-        Number of rows to predict at once.
     """
     _check_predicts(model)
     target = check_output(out)
@@ -83,7 +73,13 @@ def predict_files(
         for part in source.parts(whole_files=True):
             for rows in part.blocks():
                 if len(rows):
-                    predicted, proba = _predict_block(model, rows)
+                    try:
+                        proba = model.predict_proba(rows.X.frame)
+                    except ValueError as error:
+                        if rows.start == 0 and rows.X.files[0] == 0:
+                            raise
+                        rows.refuse(str(error))
+                    predicted = model.classes_[proba.argmax(axis=1)]
                     n, names = found.total(), None if counted else rows.X.names
                     names = np.arange(n, n + len(rows)) if names is None else names
                     write(_columns(names, predicted, proba, model.classes_))
@@ -118,21 +114,11 @@ def _kinds(model: Any) -> dict[str, str]:
     return dict.fromkeys(preprocessor.numbers_, "number") | dict.fromkeys(preprocessor.categories_, "category")
 
 
-def _predict_block(model: Any, block: Block) -> tuple[NDArray[Any], FloatArray]:
-    try:
-        proba = model.predict_proba(block.X.frame)
-    except ValueError as error:
-        if block.start == 0 and block.X.files[0] == 0:
-            raise
-        block.refuse(str(error))
-    return model.classes_[proba.argmax(axis=1)], proba
-
-
 def _columns(
     names: NDArray[Any], predicted: NDArray[Any], proba: FloatArray, classes: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    columns = {"name": names, "prediction": predicted}
-    return columns | {f"probability_{name}": proba[:, k] for k, name in enumerate(classes.tolist())}
+    probabilities = {f"probability_{name}": proba[:, k] for k, name in enumerate(classes.tolist())}
+    return {"name": names, "prediction": predicted, **probabilities}
 
 
 def _check_predicts(model: Any) -> None:
@@ -152,7 +138,5 @@ def _samples(model: Any, X: Any) -> Any:
                 f"the model was trained on images of channels x height x width {'x'.join(map(str, shape))}, but these "
                 f"are {'x'.join(map(str, X.shape[1:]))}; give images of the same kind"
             )
-    flat = getattr(model, "preprocessor_", None) is not None or not hasattr(
-        getattr(model, "classifier_", model), "input_shape_"
-    )
-    return X.reshape(len(X), -1) if flat else X
+    takes_images = hasattr(getattr(model, "classifier_", model), "input_shape_")
+    return X if takes_images and getattr(model, "preprocessor_", None) is None else X.reshape(len(X), -1)

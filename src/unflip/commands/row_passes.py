@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,10 @@ from unflip.commands.fit import FEWEST_HELD_OUT
 from unflip.core import ClassSums
 from unflip.tables import Block, Preprocessor, reduce_blocks
 from unflip.tables.read import FrameRows
-from unflip.tables.sources import TableSource, check_few, join_rows
-from unflip.transition.sample import STREAMS, Piece, Smallest, key_limit
+from unflip.tables.sources import TableSource, check_few
+from unflip.transition.sample import STREAMS, Draw, Smallest, key_limit
 
 DRAW, FOLD = 0, 1
-PIECES = 32  # data frames of a few rows each that wait to be joined
 MOST_HELD_OUT = 100_000  # rows, which are in memory; more would hardly narrow the interval of the accuracy
 FEWEST_NUMBERED = 10  # rows besides the first of each file; so many numbers do not follow the rows by chance
 
@@ -28,73 +27,40 @@ def row_numbers(seed: int, stream: int, rows: FrameRows) -> FloatArray:
     Each file has its own stream, in which row i has number i: threads, workers, the size of the blocks and the pass
     make no difference.
     """
-    assert rows.files is not None
     bits = np.random.PCG64([STREAMS, seed, stream, int(rows.files[0])]).advance(int(rows.rows[0]))
     return np.random.Generator(bits).random(len(rows.rows))
 
 
-@dataclass(frozen=True)
-class DrawRows:
+class DrawRows(Draw):
     """Return what the first pass finds in a block: the rows with the smallest numbers, and all labels."""
-
-    size: int
-    seed: int
-    limit: float
 
     def __call__(self, block: Block) -> "Drawn":
         assert block.y is not None
         _check_finite(block)
-        piece = Piece(row_numbers(self.seed, DRAW, block.X), block.X, block.y, block.weights).below(self.limit)
-        found = Smallest((piece,), self.size, len(block), self.limit)
         labels, counts = np.unique(block.y, return_counts=True)
         return Drawn(
-            found.sorted_out() if found.n_kept > self.size else found,
+            self.smallest(block, row_numbers(self.seed, DRAW, block.X)),
             Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True))),
             block.weights is None or bool(block.weights.any()),
-        ).joined()
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What the first pass has found so far; it adds.
+    """What the first pass has found so far; it adds."""
 
-    Attributes
-    ----------
-    smallest : Smallest
-        The rows drawn.
-    labels : Counter
-        How many rows have each label, among all rows.
-    weighs : bool
-        Whether any row has a weight above zero.
-    """
-
-    smallest: Smallest
-    labels: Counter[Any]
-    weighs: bool
+    smallest: Smallest  # the rows drawn
+    labels: Counter[Any]  # how many rows have each label, among all rows
+    weighs: bool  # whether any row has a weight above zero
 
     def __add__(self, other: "Drawn") -> "Drawn":
         labels = self.labels + other.labels
         check_few(list(labels))
-        return Drawn(self.smallest + other.smallest, labels, self.weighs or other.weighs).joined()
-
-    def joined(self) -> "Drawn":
-        """Return the same in fewer data frames: only a few rows of many blocks are drawn, or none."""
-        pieces = tuple(piece for piece in self.smallest.pieces if len(piece.keys))
-        if len(pieces) > PIECES:
-            pieces = (_joined(pieces),)
-        return replace(self, smallest=replace(self.smallest, pieces=pieces))
-
-    def in_order(self) -> Piece:
-        """Return the rows by their numbers, smallest first: any beginning of them is a uniform sample."""
-        all_rows = _joined(self.smallest.pieces)
-        return all_rows.take(np.argsort(all_rows.keys, kind="stable")[: self.smallest.size])
+        return Drawn(self.smallest + other.smallest, labels, self.weighs or other.weighs)
 
 
 def draw_rows(source: TableSource, size: int, seed: int, how: Mapping[str, Any]) -> Drawn:
-    """Return the rows with the ``size`` smallest of their random numbers, in one pass.
-
-    ``how`` has ``threads`` and ``engine`` of :func:`unflip.tables.reduce_blocks`.
-    """
+    """Return the rows with the ``size`` smallest of their random numbers, in one pass; ``how`` is for reduce_blocks."""
     drawn: Drawn = reduce_blocks(source, DrawRows(size, seed, key_limit(size, source.n_rows)), **how)
     if drawn.smallest.n_kept < min(size, drawn.smallest.n_rows):  # about once in 10^9 draws: the limit was too low
         drawn = reduce_blocks(source, DrawRows(size, seed, 1.0), **how)
@@ -120,8 +86,7 @@ class Split:
 
 def split_rows(drawn: Drawn, share: float, sample_size: int) -> Split:
     """Hold out the rows with the smallest numbers, a share of all rows; the next ``sample_size`` are the sample."""
-    piece, n = drawn.in_order(), drawn.smallest.n_rows
-    assert piece.y is not None
+    piece, n = drawn.smallest.in_order(), drawn.smallest.n_rows
     h = min(round(share * n), n - 1, MOST_HELD_OUT)
     held = np.arange(len(piece.keys)) < h
     kept = []
@@ -134,7 +99,6 @@ def split_rows(drawn: Drawn, share: float, sample_size: int) -> Split:
     sample = np.zeros(len(held), dtype=bool)
     sample[h : h + sample_size] = sample[kept] = True
     rows: FrameRows = piece.X
-    assert rows.files is not None
     order = np.lexsort((rows.rows, rows.files))
     return Split(
         rows[order],
@@ -150,7 +114,6 @@ def split_rows(drawn: Drawn, share: float, sample_size: int) -> Split:
 def unused_columns(rows: FrameRows) -> dict[str, str]:
     """Return which columns are of no use, as far as the rows drawn show, and why."""
     frame, numbers = rows.frame, rows.rows
-    assert rows.files is not None
     found = {}
     starts = np.flatnonzero(np.diff(rows.files, prepend=-1))
     for name in frame.columns:  # rows between those drawn are missing: a numbering follows the numbers of the rows
@@ -166,15 +129,7 @@ def unused_columns(rows: FrameRows) -> dict[str, str]:
 class SumFolds:
     """Return what the last pass finds in a block: the sums of its rows in each fold, without those held out.
 
-    Parameters
-    ----------
-    preprocessor : Preprocessor
-    classes : ndarray of shape (n_classes,)
-    seed, n_folds : int
-    limit : float
-        A row whose number is smaller is held out,
-    kept : sequence of (file, row)
-        except for these.
+    ``limit`` and ``kept`` are those of :class:`Split`.
     """
 
     preprocessor: Preprocessor
@@ -221,10 +176,3 @@ def _check_finite(block: Block) -> None:
             infinite = np.flatnonzero(np.isinf(frame[name].to_numpy(dtype=np.float64, na_value=np.nan)))
             if len(infinite):
                 block.refuse(f"column {name!r} is infinite in row {block.start + infinite[0]}; leave such cells empty")
-
-
-def _joined(pieces: tuple[Piece, ...]) -> Piece:
-    keys = np.concatenate([piece.keys for piece in pieces])
-    y = np.concatenate([piece.y for piece in pieces if piece.y is not None])
-    weights = [piece.weights for piece in pieces if piece.weights is not None]
-    return Piece(keys, join_rows([piece.X for piece in pieces]), y, np.concatenate(weights) if weights else None)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from dask import compute, delayed
+from dask import array, compute, delayed
 
 from unflip.tables.blocks import FAN_IN, Block, Source, add_values, fold_part
 from unflip.tables.read import choose_features
@@ -29,21 +29,19 @@ class DaskPart:
         yield from self.loaded(*compute(self.X, self.y, self.weights)).blocks()
 
     def loaded(self, X: Any, y: Any, weights: Any) -> ArrayPart:
-        name = f"partition {self.number}"
         names = None
         if self.columns is not None:
             names = string_names(self.columns.features)
             y = X[self.columns.label] if self.columns.label is not None else y
             weights = X[self.columns.weights] if self.columns.weights is not None else weights
             X = X[list(self.columns.features)] if self.columns.features else None
-        return ArrayPart(X, y, weights, name, self.start or 0, self.rows, names)
+        return ArrayPart(X, y, weights, f"partition {self.number}", self.start or 0, self.rows, names)
 
 
-@dataclass(frozen=True)
-class FrameColumns:
+class FrameColumns(NamedTuple):
     features: tuple[Any, ...]
     label: Any
-    weights: Any
+    weights: Any = None
 
 
 class DaskSource(Source):
@@ -70,17 +68,16 @@ class DaskSource(Source):
                     f"X has {n} partitions but {said} has {len(values)}: they must be cut the same "
                     "way; repartition one, or call compute_chunk_sizes() on both"
                 )
-        lengths = _lengths(self.y if self.X is None else self.X)
-        starts = [None] * n if lengths is None else [0, *np.cumsum(lengths).tolist()]
         none = [None] * n
-        together = enumerate(zip(X or none, y or none, weights or none, strict=True))
-        return [DaskPart(*values, number, starts[number], self.rows, self.columns) for number, values in together]
+        lengths = _lengths(self.y if self.X is None else self.X)
+        starts = none if lengths is None else [0, *np.cumsum(lengths[:-1]).tolist()]
+        together = zip(X or none, y or none, weights or none, range(n), starts, strict=True)
+        return [DaskPart(*values, self.rows, self.columns) for values in together]
 
     def only_labels(self) -> "DaskSource":
         if self.columns is not None and self.columns.label is not None:
-            return DaskSource(
-                self.X[[self.columns.label]], None, None, self.rows, FrameColumns((), self.columns.label, None)
-            )
+            label = self.columns.label
+            return DaskSource(self.X[[label]], None, None, self.rows, FrameColumns((), label))
         return DaskSource(None if self.y is not None else self.X, self.y, None, self.rows)
 
 
@@ -108,15 +105,13 @@ def reduce_by_dask(source: Source, function: Callable[[Block], Any]) -> Any:
     Tasks are pure functions of their part, so the scheduler may run them again if a worker is lost.
     """
     shared = delayed(function, traverse=False)  # once to each worker, not once per task
-    if isinstance(source, DaskSource):
-        values = [
-            delayed(partial(_fold_partition, replace(part, X=None, y=None, weights=None)))(
-                shared, part.X, part.y, part.weights
-            )
-            for part in source.parts()
-        ]
-    else:
-        values = [delayed(partial(fold_part, part, number))(shared) for number, part in enumerate(source.parts())]
+    values = []
+    for number, part in enumerate(source.parts()):
+        if isinstance(part, DaskPart):
+            bare = replace(part, X=None, y=None, weights=None)
+            values.append(delayed(partial(_fold_partition, bare))(shared, part.X, part.y, part.weights))
+        else:
+            values.append(delayed(partial(fold_part, part, number))(shared))
     while len(values) > 1:
         values = [delayed(add_values)(values[first : first + FAN_IN]) for first in range(0, len(values), FAN_IN)]
     return values[0].compute() if values else None
@@ -127,9 +122,8 @@ def _fold_partition(part: DaskPart, function: Callable[[Block], Any], X: Any, y:
 
 
 def _of_frame(X: Any, y: Any, label: str | None, weights: Any, columns: Sequence[Any] | None, rows: int) -> DaskSource:
-    names = list(X.columns)
     weight_column = weights if isinstance(weights, str) else None
-    features = choose_features(names, label, weight_column, "the dataframe", columns)
+    features = choose_features(list(X.columns), label, weight_column, "the dataframe", columns)
     if y is not None and label is not None:
         raise ValueError("give y or label, not both")
     weights = None if weight_column is not None else weights
@@ -145,34 +139,25 @@ def _of_frame(X: Any, y: Any, label: str | None, weights: Any, columns: Sequence
             f"the dataframe has {len(other)} columns that are not numbers: {', '.join(map(repr, other[:5]))}; name the "
             "features with columns=[...], or turn these into numbers first"
         )
-    X = X[
-        [*features, *(name for name in (label, weight_column) if name is not None)]
-    ]  # Dask reads only these of its files
-    return DaskSource(X, y, weights, rows, FrameColumns(tuple(features), label, weight_column))
+    used = [*features, *(name for name in (label, weight_column) if name is not None)]  # Dask reads only these
+    return DaskSource(X[used], y, weights, rows, FrameColumns(tuple(features), label, weight_column))
 
 
 def _in_chunks_of(values: Any, X: Any, said: str) -> Any:
     """Labels or weights in the chunks of X."""
-    from dask import array
-
-    if values is None or not (hasattr(values, "chunks") or not hasattr(type(values), "__dask_graph__")):
+    is_array = hasattr(values, "chunks")
+    if values is None or (hasattr(type(values), "__dask_graph__") and not is_array):
         return values  # a series: its partitions must be those of X
-    if any(np.isnan(X.chunks[0])):
-        if not hasattr(values, "chunks"):
-            raise ValueError(
-                f"the lengths of X's chunks are unknown, so {said} must be a Dask array in the same chunks"
-            )
-        return values
-    if not hasattr(values, "chunks"):
-        values = np.asarray(values)
+    is_unknown = any(np.isnan(X.chunks[0]))
+    if is_unknown and not is_array:
+        raise ValueError(f"X has chunks of unknown length, so {said} must be a Dask array in the same chunks")
+    values = values if is_array else np.asarray(values)
     n = values.shape[0] if values.ndim else 0
-    if np.isnan(n):  # not len(), which raises; the number of chunks is compared in parts(), their lengths when read
+    if is_unknown or np.isnan(n):  # the number of chunks is compared in parts(), their lengths when they are read
         return values
     if n != X.shape[0]:
         raise ValueError(f"X has {X.shape[0]} rows but {said} has {n}; give one for each row")
-    if not hasattr(values, "chunks"):
-        return array.from_array(values, chunks=(X.chunks[0], *values.shape[1:]))
-    return values if values.chunks[0] == X.chunks[0] else values.rechunk({0: X.chunks[0]})
+    return values.rechunk({0: X.chunks[0]}) if is_array else array.from_array(values, (X.chunks[0], *values.shape[1:]))
 
 
 def _lengths(values: Any) -> list[int] | None:

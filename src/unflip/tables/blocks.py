@@ -27,31 +27,15 @@ class BlockError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows of a source.
+    """Some rows of a source."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR of shape (n_rows, n_features)
-        float32 or float64.
-    y : ndarray of shape (n_rows,) or None
-        Strings, whole numbers or booleans.
-    weights : ndarray of shape (n_rows,) or None
-    name : str
-        The file, array or partition, for errors.
-    start : int
-        Number of the first row in that file, array or partition, counted from 0.
-    feature_names : sequence of str or None
-    index : (int, int)
-        Number of the part in its source and of the block in its part.
-    """
-
-    X: Any
-    y: NDArray[Any] | None
+    X: Any  #: array or CSR of float32 or float64, shape (n_rows, n_features)
+    y: NDArray[Any] | None  #: strings, whole numbers or booleans
     weights: FloatArray | None = None
-    name: str = "block 0"
-    start: int = 0
+    name: str = "block 0"  #: the file, array or partition, for errors
+    start: int = 0  #: number of the first row in that file, array or partition, counted from 0
     feature_names: Sequence[str] | None = None
-    index: tuple[int, int] = (0, 0)
+    index: tuple[int, int] = (0, 0)  #: number of the part in its source and of the block in its part
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -162,27 +146,14 @@ class Part(Protocol):
 
 
 class Source:
-    """Rows from anywhere, in parts that are read independently.
-
-    Attributes
-    ----------
-    feature_names : tuple of str or None
-    n_rows : int or None
-        Number of rows, if it is known without reading them.
-    rereadable : bool
-        Whether :meth:`parts` may be called again; for a generator it may not.
-    has_labels : bool
-        False if there are none; an iterable shows it only when it is read.
-    on_dask : bool
-        Whether the rows are in Dask collections.
-    """
+    """Rows from anywhere, in parts that are read independently."""
 
     feature_names: Sequence[str] | None = None
-    n_rows: int | None = None
-    rereadable: bool = True
-    has_labels: bool = True
-    on_dask: bool = False
-    in_process: bool = False  # what iterates in this process cannot be sent to a worker
+    n_rows: int | None = None  #: if it is known without reading them
+    rereadable: bool = True  #: whether parts() may be called again; for a generator it may not
+    has_labels: bool = True  #: False if there are none; an iterable shows it only when it is read
+    on_dask: bool = False  #: whether the rows are in Dask collections
+    in_process: bool = False  #: what iterates in this process cannot be sent to a worker
     no_rows: str = "the source has no rows; check the path or the filter"
 
     def parts(self) -> Sequence[Part]:
@@ -228,7 +199,13 @@ def reduce_blocks(
         raise ValueError(f"threads must be at least 1; got {threads}")
     try:
         if engine == "dask" or (engine is None and source.on_dask):
-            total = _by_dask(source, function)
+            if source.in_process:
+                raise ValueError("blocks of this process cannot be sent to Dask; give files or a Dask collection")
+            try:
+                from unflip.tables._dask import reduce_by_dask
+            except ModuleNotFoundError as error:
+                raise ModuleNotFoundError("engine='dask' needs Dask: pip install 'unflip[scale]'") from error
+            total = reduce_by_dask(source, function)
         else:
             total = _by_threads(source, function, threads or cpu_count())
     except BlockError as error:
@@ -240,10 +217,7 @@ def reduce_blocks(
 
 
 class TreeSum:
-    """Add values one by one, as a tree of fan-in 8: ((v0 + ... + v7) + (v8 + ... + v15) + ...) + ...
-
-    Only one value per level is kept. None is a value that adds nothing.
-    """
+    """Add values one by one, as a tree of fan-in 8, ((v0 + ... + v7) + ...) + ..., of which one per level is kept."""
 
     def __init__(self) -> None:
         self.levels: list[tuple[Any, int]] = []  # the sum so far and the number of its terms
@@ -298,8 +272,7 @@ def _by_threads(source: Source, function: Callable[[Block], Any], threads: int) 
     tree = TreeSum()
     with threadpool_limits(1, "blas"):
         parts = source.parts()
-        tasks: Iterable[Callable[[], Any]]
-        tasks = (partial(fold_part, part, number, function) for number, part in enumerate(parts))
+        tasks: Iterable[Any] = (partial(fold_part, part, number, function) for number, part in enumerate(parts))
         if threads == 1:
             for task in tasks:
                 tree.add(task())
@@ -321,15 +294,3 @@ def _by_threads(source: Source, function: Callable[[Block], Any], threads: int) 
                 for future in running:
                     future.cancel()
     return tree.total()
-
-
-def _by_dask(source: Source, function: Callable[[Block], Any]) -> Any:
-    if source.in_process:
-        raise ValueError(
-            "an iterable lives in this process and cannot be sent to Dask; give files, a Dask array or a Dask dataframe"
-        )
-    try:
-        from unflip.tables._dask import reduce_by_dask
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("engine='dask' needs Dask: pip install 'unflip[scale]'") from error
-    return reduce_by_dask(source, function)

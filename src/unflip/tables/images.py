@@ -23,13 +23,7 @@ def read_images(
     """Return images (n, channels, height, width) in [0, 1], the names of their folders, and their file names.
 
     Images directly in the folder, without class folders, have no labels. There is one channel if all of them are gray,
-    otherwise three.
-
-    Parameters
-    ----------
-    folder : Path
-    image_size : (height, width), default=None
-        Size to resize the images to. If None, images of different sizes are refused.
+    otherwise three. If ``image_size``, (height, width), is None, images of different sizes are refused.
     """
     groups, loose = _folders(folder), _files(folder)
     if groups and loose:
@@ -66,14 +60,12 @@ def _files(folder: Path) -> list[Path]:
 def _pixels(paths: list[Path], image_size: tuple[int, int] | None) -> NDArray[np.float32]:
     sizes, modes = zip(*(_header(path) for path in paths), strict=True)
     size = image_size or sizes[0]
-    if image_size is None:
-        for path, other in zip(paths, sizes, strict=True):
-            if other != size:
-                raise ValueError(
-                    f"the images differ in size: {paths[0]} is {size[1]}x{size[0]} pixels, {path} "
-                    f"{other[1]}x{other[0]}; resize them, or choose one size for all of them: --image-size, "
-                    "or image_size= in Python"
-                )
+    for path, other in zip(paths, sizes, strict=True):
+        if image_size is None and other != size:
+            raise ValueError(
+                f"the images differ in size: {paths[0]} is {size[1]}x{size[0]} pixels, {path} {other[1]}x{other[0]}; "
+                "resize them, or choose one size for all of them: --image-size, or image_size= in Python"
+            )
     channels = 1 if set(modes) <= set(GRAY) else 3
     try:
         x = np.empty((len(paths), channels, *size), np.float32)

@@ -3,7 +3,7 @@
 import datetime
 import re
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from numbers import Number
 from typing import Any, Self
 
@@ -62,9 +62,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         Why a column is left out: dates, free text, names of the rows, or the same value everywhere. For numbers that
         cannot be read because of a mistake there is also a warning.
     median_, mean_, scale_ : ndarray of shape (n_numbers,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only for a data frame.
+    n_features_in_, feature_names_in_
+        As in scikit-learn; the names only for a data frame.
 
     Notes
     -----
@@ -87,13 +86,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         self.standardize = standardize
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
-        """Learn medians, means, deviations and categories.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_samples, n_features)
-        y : Ignored
-        """
+        """Learn medians, means, deviations and categories of a data frame or array; y is ignored."""
         if not isinstance(self.max_categories, int | np.integer) or self.max_categories < 1:
             raise ValueError(f"max_categories must be a whole number >= 1; got {self.max_categories!r}")
         if _is_frame(X):
@@ -112,40 +105,35 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             if self.standardize:
                 scaler = StandardScaler().fit(imputer.transform(numbers))
                 self.mean_, self.scale_ = scaler.mean_, scaler.scale_
-        self._make_transformers()
         return self
 
     def transform(self, X: Any, *, standardize: bool = True) -> FloatArray:
         """Return the matrix, shape (n_samples, n_numbers + n_categories).
 
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_samples, n_features)
-            With the columns of ``fit``, in any order; an array must be as wide as that of ``fit``.
-        standardize : bool, default=True
-            If False, the numbers stay in their own units.
+        A data frame needs the columns of ``fit``, in any order; an array must be as wide as that of ``fit``. If
+        ``standardize`` is False, the numbers stay in their own units.
         """
         check_is_fitted(self)
         self._check_columns(X)
         parts = []
         if self.numbers_:
-            numbers = self._imputer.transform(self._numbers(X))
-            parts.append(self._scaler.transform(numbers) if standardize else numbers)
+            numbers = self._numbers(X)
+            numbers = np.where(np.isnan(numbers), self.median_, numbers)
+            parts.append((numbers - self.mean_) / self.scale_ if standardize else numbers)
         if self.categories_:
-            frame = _named(X)
-            values = [as_categories(frame[name], name, known) for name, known in self.categories_.items()]
-            parts.append(self._encoder.transform(np.column_stack(values)))
+            frame, known = _named(X), self.categories_.items()
+            values = [as_categories(frame[name], name, categories) for name, categories in known]
+            lists = [np.array([np.nan if v is None else v for v in of], dtype=object) for _, of in known]
+            encoder = OneHotEncoder(categories=lists, handle_unknown="ignore", sparse_output=False)
+            parts.append(encoder.fit_transform(np.column_stack(values)))
         return np.hstack(parts)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return a name for each column of the matrix, such as "age" and "town=Ulm"."""
         check_is_fitted(self)
         numbers = [name if isinstance(name, str) else f"x{name}" for name in self.numbers_]
-        found = [
-            f"{name}={'(missing)' if value is None else value}"
-            for name, values in self.categories_.items()
-            for value in values
-        ]
+        pairs = ((name, value) for name, values in self.categories_.items() for value in values)
+        found = (f"{name}={'(missing)' if value is None else value}" for name, value in pairs)
         return np.array([*numbers, *found], dtype=object)
 
     def _choose_columns(self, frame: Any) -> None:
@@ -202,24 +190,6 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         checked: FloatArray = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         return checked[:, self.numbers_]
 
-    def _make_transformers(self) -> None:
-        """Make the transformers from the fitted numbers only, so that a loaded one computes what a fitted one does."""
-        if self.numbers_:
-            self._imputer = SimpleImputer(strategy="median").fit(self.median_[np.newaxis])  # of one row: itself
-            self._scaler = StandardScaler().fit(self.mean_[np.newaxis])
-            self._scaler.mean_, self._scaler.scale_, self._scaler.var_ = self.mean_, self.scale_, self.scale_**2
-        if self.categories_:
-            lists = [
-                np.array([np.nan if v is None else v for v in values], dtype=object)
-                for values in self.categories_.values()
-            ]
-            encoder = OneHotEncoder(categories=lists, handle_unknown="ignore", sparse_output=False)
-            self._encoder = encoder.fit(np.array([[values[0] for values in lists]], dtype=object))
-
-    def _fitted_state(self) -> dict[str, Any]:
-        state = super()._fitted_state()
-        return {name: value for name, value in state.items() if not name.startswith("_")}
-
     def _check_fitted_state(self) -> None:
         named, width = hasattr(self, "feature_names_in_"), self.n_features_in_
         columns = list(self.feature_names_in_) if named else list(range(width))
@@ -238,7 +208,6 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
                 raise ValueError(f"the categories of {name!r} must be different strings, with None only at the end")
         if not all(isinstance(item, str) for pair in self.unused_.items() for item in pair):
             raise ValueError("unused_ must give the reason for each column")
-        self._make_transformers()
 
 
 def _is_frame(X: Any) -> bool:
@@ -260,9 +229,8 @@ def _most_frequent(values: NDArray[Any], largest: int) -> list[str | None]:
 
     counts = pd.Series(values, dtype=object).value_counts(dropna=False)
     ranked = sorted((-int(count), "" if pd.isna(value) else value, pd.isna(value)) for value, count in counts.items())
-    kept = ranked[:largest]
-    missing: list[str | None] = [None] if any(lost for _, _, lost in kept) else []
-    return [*sorted(value for _, value, lost in kept if not lost), *missing]
+    kept = [None if lost else value for _, value, lost in ranked[:largest]]
+    return sorted(kept, key=lambda value: (value is None, value))  # None comes last
 
 
 def kind(column: Any, max_categories: int) -> tuple[str, str]:
@@ -293,14 +261,16 @@ def kind(column: Any, max_categories: int) -> tuple[str, str]:
     if distinct == 1 and len(present) == len(column):
         return "unused", SAME
     is_text = not (pd.api.types.is_bool_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype))
-    if is_text and are_dates(present):
+    texts = present.map(lambda value: str(value).strip()) if is_text else present
+    counts: Any = texts.value_counts(sort=False) if is_text else None
+    if is_text and counts[[DATE.fullmatch(text) is not None for text in counts.index]].sum() >= SHARE * len(present):
         return "unused", DATES
-    if is_text and (mistake := number_mistake(present)):
+    if is_text and (mistake := number_mistake(present, texts, counts)):
         return "mistake", mistake
     all_differ = distinct == len(present) >= FEWEST_COUNTED
     if not all_differ and (distinct <= max_categories or 2 * distinct <= len(present)):
         return "category", ""
-    if is_text and are_numbers(present):
+    if is_text and all(map(NUMBER.fullmatch, counts.index)):
         return "mistake", "its numbers are text; store them as numbers"
     if all_differ:
         return "unused", "every value is different: names or free text"
@@ -313,9 +283,7 @@ def as_numbers(column: Any, name: str) -> FloatArray:
 
     types, rows = pd.api.types, column.index  # the numbers of the rows in their table
     if types.is_datetime64_any_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype):
-        raise ValueError(
-            f"column {name!r} must hold numbers, but it holds dates ({column.dtype}); give what training had"
-        )
+        raise ValueError(f"column {name!r} must hold numbers, not dates ({column.dtype}); give what training had")
     if not (types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype)):
         numbers = pd.Series([_number(value) for value in column], dtype=np.float64)
         wrong = np.flatnonzero(numbers.isna().to_numpy() & column.notna().to_numpy())
@@ -401,28 +369,18 @@ def plain_number(text: str) -> str | None:
     return number.replace(".", "") if THOUSAND_POINTS.fullmatch(number) else None
 
 
-def are_numbers(present: Any) -> bool:
-    """Return whether all values, none of them missing, are numbers as text."""
-    return all(NUMBER.fullmatch(str(value).strip()) for value in present.unique())
-
-
-def are_dates(present: Any) -> bool:
-    """Return whether at least 90 % of the values are dates, such as 2020-12-31, 31.12.2020 and 12/31/2020."""
-    _, counts, is_date = _counted(present, lambda text: DATE.fullmatch(text) is not None)
-    return bool(counts[is_date].sum() >= SHARE * len(present))
-
-
-def number_mistake(present: Any) -> str:
+def number_mistake(present: Any, texts: Any, counts: Any) -> str:
     """Return what keeps a column of text, without missing values, from being numbers; "" if it is not meant as numbers.
 
-    It is meant as numbers if at least 90 % of its values are numbers; not if all are, since that is text on purpose,
-    nor if they are a few whole numbers again and again next to words, since these are codes.
+    ``texts`` are the values without the spaces around them, and ``counts`` says how often each occurs. A column is
+    meant as numbers if at least 90 % of its values are numbers; not if all are, since that is text on purpose, nor if
+    they are a few whole numbers again and again next to words, since these are codes.
     """
-    values, counts, is_plain = _counted(present, lambda text: NUMBER.fullmatch(text) is not None)
+    values = counts.index.to_numpy(dtype=object)
+    is_plain = np.array([NUMBER.fullmatch(text) is not None for text in values])
     if is_plain.all():
         return ""
-    is_number = is_plain.copy()
-    is_number[~is_plain] = [plain_number(text) is not None for text in values[~is_plain]]
+    is_number = np.array([plain_number(text) is not None for text in values])
     n, n_numbers = len(present), int(counts[is_number].sum())
     if n_numbers < SHARE * n:
         return ""
@@ -430,7 +388,7 @@ def number_mistake(present: Any) -> str:
     if few and n_numbers < n and all(text.isdecimal() for text in values[is_number]):
         return ""
     if n_numbers < n:
-        row, value = _first(present, set(values[~is_number]))
+        row, value = _first(present, texts.isin(values[~is_number]))
         said = f"{n_numbers} of {n} values are numbers, but"
         if n - n_numbers == 1:
             return f"{said} row {row} has {value!r}: correct it, or empty the cell for a missing number"
@@ -438,22 +396,10 @@ def number_mistake(present: Any) -> str:
     written = values[~is_plain]
     # 1,234 may be a thousand or a fraction: one that is not ambiguous is the better example
     sure = [text for text in written if not re.fullmatch(r"[+-]?\d+,\d{3}", text)]
-    row, value = _first(present, set(sure or written))
+    row, value = _first(present, texts.isin(sure or written))
     return f"its numbers are not written as numbers: write {plain_number(value)} for {value!r} (row {row})"
 
 
-def _counted(present: Any, test: Callable[[str], bool]) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.bool_]]:
-    """The distinct texts, how often each occurs, and what the test says about it."""
-    counted = present.map(_stripped).value_counts(sort=False)
-    texts = counted.index.to_numpy(dtype=object)
-    return texts, counted.to_numpy(dtype=np.intp), np.array([test(text) for text in texts], dtype=bool)
-
-
-def _first(present: Any, texts: set[str]) -> tuple[Any, str]:
-    rows = present.map(_stripped).isin(texts).to_numpy()
-    place = int(rows.argmax())
+def _first(present: Any, chosen: Any) -> tuple[Any, str]:
+    place = int(chosen.to_numpy().argmax())
     return present.index[place], str(present.iloc[place])
-
-
-def _stripped(value: Any) -> str:
-    return str(value).strip()

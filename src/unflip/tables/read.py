@@ -44,22 +44,16 @@ class Table:
     X : DataFrame or ndarray
         A data frame for a CSV or Parquet file; an array (n_samples, n_features) for an NPZ; float32 images
         (n_samples, channels, height, width) for a folder or an NPZ of images.
-    y : ndarray of shape (n_samples,) or None
-        Strings, whole numbers or booleans.
-    sample_weight : ndarray of shape (n_samples,) or None
     names : ndarray of shape (n_samples,)
         The file names of images. For other data, the row numbers, counted from 0, or the values of a first column
         without a name if these are whole numbers or text.
-    label : str or None
-        The label's column.
-    class_names : tuple of str
     """
 
     X: Any
-    y: NDArray[Any] | None
+    y: NDArray[Any] | None  #: strings, whole numbers or booleans
     sample_weight: FloatArray | None
     names: NDArray[Any]
-    label: str | None
+    label: str | None  #: the label's column
     class_names: tuple[str, ...]
 
 
@@ -92,10 +86,6 @@ def read_table(
     kinds : dict of str to {"number", "category"}, default=None
         What a fitted model takes columns for. In a text file the cells of a category are then read as they are
         written. If None, the cells of a column decide.
-
-    Returns
-    -------
-    Table
     """
     source = Path(path)
     if not source.exists():
@@ -160,16 +150,14 @@ def choose_features(
     features = [name for name in names if name not in (label, weights)] if columns is None else list(columns)
     features = [name for name in features if name not in dropped]
     if not features:
-        raise ValueError(
-            f"{said} has no columns besides label, weights and dropped ones; there is nothing to learn from"
-        )
+        raise ValueError(f"{said} has no columns except label, weights and dropped ones; nothing is left to learn from")
     return features
 
 
 def no_such(name: str, there: Iterable[str], sentence: str) -> NoReturn:
     """Refuse a name that does not exist: suggest the nearest one, and list those that exist."""
     names = list(there)
-    hint = "; does the first line name the columns?" if any(map(_is_number, names)) else "."
+    hint = "; does the first line name the columns?" if any(np.isfinite(_number(item)) for item in names) else "."
     hint = f"; did you mean {near!r}?" if (near := nearest(name, names)) else hint
     raise ValueError(f"{sentence} {name!r}{hint} It has {', '.join(map(repr, names[:30])) or 'none'}")
 
@@ -212,30 +200,21 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
         raise ValueError(
             f"{said} has shape {labels.shape}; one label per row is needed. For one-hot rows, give the place of the 1"
         )
-
-    def first(bad: NDArray[np.bool_]) -> str:
-        row = (bad if codes is None else bad[codes]).argmax()
-        return f"{said} is {labels[bad][0]:g} in row {start + row}: {NUMBER}"
-
     missing = _is_missing(labels)
     missing = missing if codes is None else np.append(missing, True)[codes]  # code -1, the last, is missing
     if missing.any():
-        raise ValueError(
-            f"{said} is missing in row {start + missing.argmax()} ({missing.sum()} missing); fill in the labels, or "
-            "drop those rows"
-        )
+        row, n = start + missing.argmax(), missing.sum()
+        raise ValueError(f"{said} is missing in row {row} ({n} missing); fill in the labels, or drop those rows")
     if labels.dtype.kind == "U":
         labels = np.char.strip(labels)
     elif labels.dtype.kind == "O":
         labels = _of_one_kind(labels, said)
-    if labels.dtype.kind == "f":
-        fractions = ~np.isfinite(labels) | (labels != np.round(labels))
-        if fractions.any():
-            raise ValueError(first(fractions))
     if labels.dtype.kind in "fiu":
-        large = np.abs(labels.astype(np.float64)) >= 2**53
-        if large.any():
-            raise ValueError(first(large))
+        numbers = labels.astype(np.float64)
+        bad = (np.abs(numbers) >= 2**53) | (numbers != np.round(numbers))
+        if bad.any():
+            row = (bad if codes is None else bad[codes]).argmax()
+            raise ValueError(f"{said} is {labels[bad][0]:g} in row {start + row}: {NUMBER}")
         labels = labels.astype(np.int64, copy=False)
     if labels.dtype.kind not in "biU":
         raise ValueError(f"{said} holds {labels.dtype}; labels must be strings, whole numbers or booleans")
@@ -260,9 +239,7 @@ def check_same_kind(labels: NDArray[Any], where: str, others: NDArray[Any], ther
         for array in (labels, others)
     )
     if kind != other:
-        raise ValueError(
-            f"the labels are {kind}{such} in {where}, but {other}{as_these} in {there}; make all of them one kind"
-        )
+        raise ValueError(f"the labels are {kind}{such} in {where}, but {other}{as_these} in {there}; use one kind")
 
 
 def as_weights(values: Any, start: int = 0) -> FloatArray:
@@ -271,13 +248,9 @@ def as_weights(values: Any, start: int = 0) -> FloatArray:
     weights = _plain_array(values)
     if weights.ndim != 1:
         raise ValueError(f"{said} must be one number per row; got shape {weights.shape}")
-    try:
-        if weights.dtype.kind not in "biufO":
-            raise ValueError
-        numbers: FloatArray = weights.astype(np.float64)
-    except (TypeError, ValueError):
-        is_date = weights.dtype.kind in "mM"
-        numbers = np.array([np.nan if is_date else _number(value) for value in weights.tolist()], dtype=np.float64)
+    is_date = weights.dtype.kind in "mM"
+    plain = weights if weights.dtype.kind in "biuf" else [np.nan if is_date else _number(v) for v in weights.tolist()]
+    numbers: FloatArray = np.asarray(plain, dtype=np.float64)
     wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if len(wrong):
         value = weights[wrong[0]]
@@ -313,19 +286,17 @@ def _plain_array(values: Any) -> NDArray[Any]:
 
 
 def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    if labels.dtype.kind == "f":
-        return np.isnan(labels)
     if labels.dtype.kind == "U":
         return (labels == "") | np.char.isspace(labels)
     if labels.dtype.kind == "O":
         return np.array([_is_lost(label) for label in labels.tolist()], dtype=bool)
-    return np.isnat(labels) if labels.dtype.kind in "mM" else np.zeros(labels.shape, dtype=bool)
+    return labels != labels  # NaN and NaT
 
 
 def _is_lost(label: Any) -> bool:
     if isinstance(label, str):
         return not label.strip()
-    equal = label == label  # NaN and NaT are not equal to themselves; pandas.NA says neither
+    equal = label == label  # not for NaN and NaT; pandas.NA says neither
     return label is None or type(equal).__name__ == "NAType" or (isinstance(equal, bool | np.bool_) and not equal)
 
 
@@ -363,7 +334,7 @@ class FrameRows:
 
     frame: Any
     names: NDArray[Any] | None = None
-    files: NDArray[np.intp] | None = None
+    files: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -371,36 +342,45 @@ class FrameRows:
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        numbers: NDArray[np.intp] = self.frame.index.to_numpy()
-        return numbers
+        return np.asarray(self.frame.index)
 
     def __getitem__(self, chosen: Any) -> "FrameRows":
         names, files = (None if values is None else values[chosen] for values in (self.names, self.files))
         return FrameRows(self.frame.iloc[chosen], names, files)
 
 
+def join_rows(pieces: Sequence[FrameRows]) -> FrameRows:
+    """Return the rows of all pieces, one after the other, without their names."""
+    import pandas as pd
+
+    columns = pieces[0].frame.columns
+    index = pd.Index(np.concatenate([piece.rows for piece in pieces]))
+    joined = {name: _joined(pd, [piece.frame[name] for piece in pieces]) for name in columns}
+    files = [piece.files for piece in pieces if piece.files is not None]
+    return FrameRows(pd.DataFrame(joined).set_axis(index), None, np.concatenate(files) if files else None)
+
+
+def _joined(pd: Any, columns: list[Any]) -> Any:
+    types = {column.dtype for column in columns}
+    if len(types) == 1:
+        return pd.concat(columns, ignore_index=True)
+    if all(getattr(dtype, "kind", "O") in "iuf" for dtype in types):
+        return pd.concat([column.astype(np.float64) for column in columns], ignore_index=True)
+    # Text next to a block without any value, or categories that differ: by their values.
+    together = pd.concat([column.astype(object) for column in columns], ignore_index=True)
+    if any(isinstance(dtype, pd.CategoricalDtype) for dtype in types):
+        return together.astype("category")
+    return together.astype(str) if any(isinstance(dtype, pd.StringDtype) for dtype in types) else together
+
+
 class Reading(NamedTuple):
-    """How the rows of a file are read.
+    """How the rows of a file are read."""
 
-    Attributes
-    ----------
-    rows : int or None
-        Maximum number of rows in a frame. If None, one frame has all rows.
-    label : str or None
-        In this column of a text file None is a class, not an empty cell.
-    columns : sequence of str or None
-        Columns to read. If None, all are read, and rows of text that are longer than the header are refused.
-    text : frozenset of str
-        Columns of a text file to read as they are written; "" has the names of the rows.
-    kinds : dict of str to {"number", "category"}
-        What a model takes columns for: categories of a text file are read as they are written.
-    """
-
-    rows: int | None = None
-    label: str | None = None
-    columns: Sequence[str] | None = None
-    text: frozenset[str] = frozenset()
-    kinds: Mapping[str, str] = {}
+    rows: int | None = None  # in a frame; if None, one frame has all rows
+    label: str | None = None  # in this column of a text file None is a class, not an empty cell
+    columns: Sequence[str] | None = None  # if None, all; rows of text that are longer than the header are then refused
+    text: frozenset[str] = frozenset()  # columns of text files to read as written; "" has the names of the rows
+    kinds: Mapping[str, str] = {}  # as in read_table
 
 
 @dataclass(frozen=True)
@@ -409,17 +389,11 @@ class TextFile:
 
     A cell has no type of its own. Pandas takes a column for numbers, booleans or text by all the cells that it reads at
     once, and sees less in a few rows than in all. Columns in ``text`` are read as they are written.
-
-    Attributes
-    ----------
-    path, separator, decimal : str
-    header : tuple of str
-        The names of the columns; that of an index, as ``DataFrame.to_csv`` writes it, is empty.
     """
 
     path: str
     separator: str
-    header: tuple[str, ...]
+    header: tuple[str, ...]  # the name of an index, as DataFrame.to_csv writes it, is empty
     decimal: str = "."
     n_rows = None  # not known without reading
 
@@ -436,28 +410,20 @@ class TextFile:
 
     def frames(self, how: Reading, run: tuple[int, ...] = (), start: int = 0) -> Iterator[FrameRows]:
         """Read one of the runs, which begins with the row ``start``."""
-        pd = _pandas("CSV")
+        import pandas as pd
+
         written = {*how.text, *(name for name, kind in how.kinds.items() if kind == "category")} & set(self.header)
-        options = self._options(how.label) | {"dtype": {name or UNNAMED: str for name in written}, "iterator": True}
+        options = self._options(how.label) | {"dtype": {name or UNNAMED: str for name in written}}
         if how.columns is not None:
             options["usecols"] = [name or UNNAMED for name in how.columns]
-        with _readable(self.path):
-            reader = pd.read_csv(self.path, **options)
-        with reader:
-            while True:
-                try:
-                    with _readable(self.path):
-                        frame = reader.read(how.rows)
-                except StopIteration:
-                    return
-                frame.index = pd.RangeIndex(start, start + len(frame))
+        with _readable(self.path), pd.read_csv(self.path, **options, iterator=True, chunksize=how.rows) as reader:
+            for frame in reader:
+                frame.index = range(start, start + len(frame))
                 names = None
                 if self.header[0] == "" and UNNAMED in frame:
                     names = _row_names(frame.pop(UNNAMED), "" in written)
                 yield FrameRows(self._tidied(frame, how), names)
                 start += len(frame)
-                if how.rows is None:
-                    return
 
     def _options(self, label: str | None) -> dict[str, Any]:
         return {
@@ -526,7 +492,6 @@ class ParquetFile:
         run = tuple(range(len(self.sizes))) if run is None else run
         chosen = [*(self.names if how.columns is None else how.columns), *([self.index] if self.index else [])]
         whole = how.rows is None
-        pd = _pandas("Parquet")
         try:
             with _opened(self.path) as file:
                 # No threads of its own for a block: other parts are read at the same time.
@@ -538,7 +503,7 @@ class ParquetFile:
                         names = _row_names(table.column(self.index).to_pandas(), True)
                         table = table.drop_columns([self.index])
                     frame = table.to_pandas(use_threads=whole, ignore_metadata=True)
-                    frame.index = pd.RangeIndex(counted.start, counted.stop)
+                    frame.index = counted
                     yield FrameRows(frame, None if self.hidden else names)
                     start = counted.stop
         except OSError as error:
@@ -548,11 +513,14 @@ class ParquetFile:
 def open_file(path: str) -> TextFile | ParquetFile:
     """Find out how a text or Parquet file is read: its columns, its separator or its row groups."""
     suffix = table_suffix(path)
-    if suffix in PARQUET:
-        return _open_parquet(path)
-    if suffix in TEXT:
-        return _open_text(path, TEXT[suffix])
-    raise ValueError(f"{path} must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet or .npz, or be a folder of images")
+    if suffix not in (*PARQUET, *TEXT):
+        raise ValueError(f"{path} must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet or .npz, or be a folder of images")
+    try:
+        import pandas as pd  # noqa: F401
+    except ModuleNotFoundError as error:
+        said = "Parquet" if suffix in PARQUET else "CSV"
+        raise ModuleNotFoundError(f"reading {said} needs pandas: pip install 'unflip[data]'") from error
+    return _open_parquet(path) if suffix in PARQUET else _open_text(path, TEXT[suffix])
 
 
 def table_suffix(path: str) -> str:
@@ -579,7 +547,8 @@ def _open_text(path: str, separator: str) -> TextFile:
     decimal mark is a comma, as where Excel writes them, if this makes numbers of columns that are text otherwise in the
     first rows, and text of none.
     """
-    pd = _pandas("CSV")
+    import pandas as pd
+
     # Here and not where the rows are read: that is done in threads, which share the filters of warnings.
     with _readable(path), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # more cells in a row than names
@@ -587,7 +556,7 @@ def _open_text(path: str, separator: str) -> TextFile:
         if separator == "," and len(header) == 1:
             separator = next((mark for mark in SEPARATORS if mark in header[0]), separator)
             header = _header(pd, path, separator)
-        if all(_is_number(name) for name in header):
+        if all(np.isfinite(_number(name)) for name in header):
             raise ValueError(f"the first line must name the columns, but it holds numbers: {', '.join(header[:5])}")
         _check_unique(header)
         named = (header[0], *(name or f"Unnamed: {k}" for k, name in enumerate(header[1:], 1)))
@@ -607,7 +576,8 @@ def _header(pd: Any, path: str, separator: str) -> list[str]:
 @contextmanager
 def _readable(path: str) -> Iterator[None]:
     """Turn pandas' errors about a text file into a ValueError with its name."""
-    pd = _pandas("CSV")
+    import pandas as pd
+
     try:
         yield
     except pd.errors.EmptyDataError as error:
@@ -621,14 +591,13 @@ def _readable(path: str) -> Iterator[None]:
 def _row_names(column: Any, as_text: bool) -> NDArray[Any] | None:
     """Whole numbers or text; None if the column holds anything else, and the rows are only counted."""
     kind = column_kind(column)
-    if kind != "int":
-        column = column.astype(object).where(column.notna(), "") if kind == "text" or as_text else None
-    return None if column is None else np.asarray(column)
+    if kind not in ("int", "text") and not as_text:
+        return None
+    return np.asarray(column if kind == "int" else column.astype(object).where(column.notna(), ""))
 
 
 def _open_parquet(path: str) -> ParquetFile:
     """Read what the end of a file says about it."""
-    _pandas("Parquet")
     try:
         with _opened(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
@@ -641,10 +610,8 @@ def _open_parquet(path: str) -> ParquetFile:
     hidden = [item for item in index if isinstance(item, str) and item in schema.names]
     names = hidden.pop() if len(hidden) == 1 and _names_rows(schema, groups, hidden[0]) else None
     kinds = tuple((field.name, _arrow_kind(field.type)) for field in schema)
-    sizes = tuple(group.num_rows for group in groups)
-    return ParquetFile(
-        path, sizes, kinds, names, tuple(hidden), int(counted.get("start", 0)), int(counted.get("step", 1))
-    )
+    sizes, first, step = tuple(group.num_rows for group in groups), counted.get("start", 0), counted.get("step", 1)
+    return ParquetFile(path, sizes, kinds, names, tuple(hidden), int(first), int(step))
 
 
 def _names_rows(schema: Any, groups: list[Any], name: str) -> bool:
@@ -658,7 +625,8 @@ def _names_rows(schema: Any, groups: list[Any], name: str) -> bool:
 
 def _arrow_kind(arrow: Any) -> str:
     """What values of a type are to a model: files must agree on it, but not on the width of their numbers."""
-    types = _pyarrow().types
+    from pyarrow import types
+
     if types.is_string(arrow) or types.is_large_string(arrow) or types.is_string_view(arrow):
         return "text"
     if types.is_dictionary(arrow):
@@ -671,54 +639,36 @@ def _arrow_kind(arrow: Any) -> str:
 
 
 def _opened(path: str) -> Any:
-    _pyarrow()
-    from pyarrow import parquet
-
+    try:
+        from pyarrow import parquet
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("reading Parquet needs pyarrow: pip install 'unflip[data]'") from error
     # By buffers, not whole row groups: these may be larger than memory.
     return parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
 
 
 def _regrouped(batches: Iterator[Any], schema: Any, rows: int | None) -> Iterator[Any]:
     """Tables of exactly ``rows`` rows, except the last: pyarrow may stop at the end of a row group."""
-    from_batches = _pyarrow().Table.from_batches
+    from pyarrow import Table as ArrowTable
+
     held: list[Any] = []
     n = 0
     for batch in batches:
         held.append(batch)
         n += batch.num_rows
         while rows is not None and n >= rows:
-            table = from_batches(held)
+            table = ArrowTable.from_batches(held)
             yield table.slice(0, rows)
             held = table.slice(rows).to_batches()
             n -= rows
     if n or rows is None:
-        yield from_batches(held, held[0].schema if held else schema)
+        yield ArrowTable.from_batches(held, held[0].schema if held else schema)
 
 
 def _check_unique(names: Sequence[str]) -> None:
     twice = [name for name, times in Counter(names).items() if name and times > 1]
     if twice:  # pandas would rename it
         raise ValueError(f"there is more than one column {twice[0]!r}; rename one of them")
-
-
-def _is_number(text: str) -> bool:
-    return np.isfinite(_number(text)).item()
-
-
-def _pandas(kind: str) -> Any:
-    try:
-        import pandas as pd
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"reading {kind} needs pandas: pip install 'unflip[data]'") from error
-    return pd
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("reading Parquet needs pyarrow: pip install 'unflip[data]'") from error
-    return pyarrow
 
 
 # Arrays ---------------------------------------------------------------------------------------------------------------

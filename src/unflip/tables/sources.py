@@ -24,7 +24,6 @@ from unflip.tables.read import (
     ParquetFile,
     Reading,
     TextFile,
-    _pandas,
     check_same_kind,
     choose_features,
     column_kind,
@@ -55,8 +54,8 @@ def open_source(
         One of
 
         - X, with ``y``: an array, memmap, sparse matrix, data frame or Dask collection; or the tuple (X, y);
-        - a Parquet or CSV file, a folder or a list of such files, a pattern such as ``"data/*.parquet"``, or an array
-          in an ``.npy`` file;
+        - a Parquet or CSV file, with the meaning that :func:`read_table` gives it, but with numbers or booleans as its
+          features; a folder or a list of such files, a pattern such as ``"data/*.parquet"``, or an ``.npy`` file;
         - an iterable of blocks (X, y) or (X, y, weights), or a function without arguments that returns one. An
           iterator, such as a generator, can be read only once.
     y : array-like, Dask collection or path of an .npy file, default=None
@@ -70,10 +69,6 @@ def open_source(
         weights.
     rows : int, default=65536
         Maximum number of rows in a block. Memory is a few blocks of this size per thread.
-
-    Notes
-    -----
-    A file has the meaning that :func:`read_table` gives it, but its features must be numbers or booleans.
 
     Examples
     --------
@@ -95,7 +90,13 @@ def open_source(
             raise ValueError("name the label's column of a file with label=, not y=")
         if weights is not None and not isinstance(weights, str):
             raise ValueError("weights of a file must be the name of a column")
-        return _with_numbers(open_tables(paths, label, weights, columns=columns, rows=int(rows)))
+        tables = open_tables(paths, label, weights, columns=columns, rows=int(rows))
+        kinds = [_number_kinds(file, tables) for file in tables.files]
+        return tables.changed(
+            numbers=np.float32 if all(set(of.values()) == {"float32"} for of in kinds) else np.float64,
+            booleans=[frozenset(name for name, kind in of.items() if kind == "bool") for of in kinds],
+            feature_names=tables.features,
+        )
     if len(paths) > 1:
         raise ValueError("give one .npy file for X; for several, give a function that yields (X, y) blocks")
     is_file = isinstance(weights, os.PathLike) or (isinstance(weights, str) and weights.endswith(".npy"))
@@ -119,29 +120,20 @@ def open_source(
     if callable(X) or isinstance(X, Iterable):
         _refuse("an iterable of blocks", y=y, label=label, weights=weights, columns=columns)
         return IterableSource(X)
-    raise ValueError(
-        f"a source is X with y, a path, an iterable of (X, y) blocks or a Dask collection; got {type(source).__name__}"
-    )
+    raise ValueError(f"a source is X with y, a path, an iterable of (X, y) or Dask data; got {type(source).__name__}")
 
 
 def find_classes(source: Source, *, threads: int | None = None, engine: Engine | None = None) -> NDArray[Any]:
     """Return the distinct labels of a source, sorted, in a pass that reads only the labels.
 
     Only the label's column of files is read, and only what y depends on in Dask collections. A function that returns
-    blocks is called and makes all of them. Text files take a pass more, since all labels together tell what they are.
-
-    Parameters
-    ----------
-    source : Source
-        What :func:`open_source` returns. A generator, which can be read only once, is refused.
-    threads, engine
-        As in :func:`reduce_blocks`.
+    blocks is called and makes all of them; a generator, which can be read only once, is refused. Text files take a pass
+    more, since all labels together tell what they are. ``threads`` and ``engine`` are those of :func:`reduce_blocks`.
     """
     check_has_labels(source)
     if not source.rereadable:
         raise ValueError(
-            "the blocks come from an iterator that can be read only once: name all classes with classes=[...], or give "
-            "a function that returns a new iterator"
+            "iterators can be read only once: name all classes with classes=[...], or give a function that returns one"
         )
     how: dict[str, Any] = {"threads": threads, "engine": engine}
     found: LabelSet = reduce_blocks(labeled_like(source, **how).only_labels(), _label_set, **how)
@@ -236,16 +228,13 @@ class ArraySource(Source):
         self.n_rows = _length(y if X is None else X)
         for said, values in (("labels", y), ("weights", weights)):
             if values is not None and _length(values) != self.n_rows:
-                raise ValueError(
-                    f"X has {self.n_rows} rows but there are {_length(values)} {said}; give one for each row"
-                )
+                raise ValueError(f"X has {self.n_rows} rows but there are {_length(values)} {said}; give one per row")
 
     def parts(self) -> list[ArrayPart]:
         found = []
         for number, start in enumerate(range(0, self.n_rows or 0, self.rows)):
-            X, y, weights = (_portion(array, start, start + self.rows) for array in (self.X, self.y, self.weights))
-            name = f"block {number}"
-            found.append(ArrayPart(X, y, weights, name, start, self.rows, self.feature_names, self.columns))
+            X, y, w = (_portion(array, start, start + self.rows) for array in (self.X, self.y, self.weights))
+            found.append(ArrayPart(X, y, w, f"block {number}", start, self.rows, self.feature_names, self.columns))
         return found
 
     def only_labels(self) -> "ArraySource":
@@ -311,9 +300,7 @@ def _load(values: Any) -> Any:
     if not isinstance(values, str | os.PathLike):
         return values
     if not os.fspath(values).endswith(".npy"):
-        raise ValueError(
-            f"y must be labels or an .npy file; got {values!r}. Name the label's column of a file by label="
-        )
+        raise ValueError(f"y must be labels or an .npy file; got {values!r}. Name a column of a file with label=")
     try:
         return np.load(values, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -360,9 +347,7 @@ class TablePart:
             kind = column_kind(column) if isinstance(self.file, TextFile) else "of the schema"
             if kind in ("int", "float", "bool") and (kind == "bool") != (name in self.how.booleans[self.number]):
                 said = ("booleans", "numbers") if kind == "bool" else ("numbers", "booleans")
-                block.refuse(
-                    f"column {name!r} has {said[0]}, but {said[1]} in the first rows; make all of them one kind"
-                )
+                block.refuse(f"column {name!r} has {said[0]}, but {said[1]} in the first rows; make them one kind")
             if getattr(column.dtype, "kind", "O") not in "fiub":
                 try:
                     columns[name] = as_numbers(column, name)
@@ -400,34 +385,26 @@ class TableSource(Source):
 
     def parts(self, whole_files: bool = False) -> list[TablePart]:
         """Return the parts; with ``whole_files``, blocks do not begin again with each row group."""
-        how = copy(self)
-        how.files = ()
-        rows = None if whole_files else self.reading.rows
-        return [
-            TablePart(file, number, run, start, how)
-            for number, file in enumerate(self.files)
-            for run, start in file.runs(rows)
-        ]
+        how, rows = self.changed(files=()), None if whole_files else self.reading.rows
+        runs = ((file, number, *run) for number, file in enumerate(self.files) for run in file.runs(rows))
+        return [TablePart(*run, how) for run in runs]
+
+    def changed(self, **attributes: Any) -> "TableSource":
+        source = copy(self)
+        vars(source).update(attributes)
+        return source
 
     def as_text(self, columns: Iterable[Any]) -> "TableSource":
         """Return the same rows with further columns of text files read as they are written."""
-        source = copy(self)
-        source.reading = self.reading._replace(text=self.reading.text | frozenset(columns))
-        return source
+        return self.changed(reading=self.reading._replace(text=self.reading.text | frozenset(columns)))
 
     def only(self, features: Sequence[str]) -> "TableSource":
         """Return the same rows with only these features; text files must have been read before, to check all rows."""
-        source = copy(self)
-        source.features = tuple(features)
         columns = [*features, *(name for name in (self.label_read, self.weights) if name)]
-        source.reading = self.reading._replace(columns=columns)
-        return source
+        return self.changed(features=tuple(features), reading=self.reading._replace(columns=columns))
 
     def only_labels(self) -> "TableSource":
-        labels = copy(self)
-        labels.weights = labels.feature_names = None
-        labels.numbers = np.float64
-        return labels.only(())
+        return self.changed(weights=None, feature_names=None, numbers=np.float64).only(())
 
 
 def open_tables(
@@ -462,39 +439,24 @@ def open_tables(
     return source if source.is_text else source.only(features)
 
 
-def join_rows(pieces: Sequence[FrameRows]) -> FrameRows:
-    """Return the rows of all pieces, one after the other, without their names."""
-    pd = _pandas("tables")
-    columns = pieces[0].frame.columns
-    index = pd.Index(np.concatenate([piece.rows for piece in pieces]))
-    joined = {name: _joined(pd, [piece.frame[name] for piece in pieces]) for name in columns}
-    files = [piece.files for piece in pieces if piece.files is not None]
-    return FrameRows(pd.DataFrame(joined).set_axis(index), None, np.concatenate(files) if files else None)
-
-
 def settled(source: TableSource, columns: Sequence[str] | None = None, **how: Any) -> TableSource:
     """Return the source with what each column is decided by all of its rows, as :func:`read_table` decides it.
 
     Text files are read once for it; Parquet has a schema. A column is text if any of its cells is, or if it mixes
-    numbers and booleans. Only some ``columns`` may be decided about; "" has the names of the rows. ``how`` has
-    ``threads`` and ``engine`` of :func:`reduce_blocks`.
+    numbers and booleans. Only some ``columns`` may be decided about; "" has the names of the rows.
     """
     headers = {name for file in source.files if isinstance(file, TextFile) for name in file.header}
     if not headers or (columns is not None and not headers & set(columns)):
         return source
-    bare = copy(source)
-    bare.label_read = bare.weights = bare.numbers = None
-    chosen = [*source.features, *([source.label] if source.label else [])] if columns is None else list(columns)
-    bare.features = tuple(name for name in chosen if name)
-    bare.reading = source.reading._replace(columns=None if columns is None else chosen)
-    seen: Counter[tuple[str, str]] = reduce_blocks(bare, _block_kinds, **how)
+    chosen: list[Any] = [*source.features, source.label] if columns is None else list(columns)
+    reading = source.reading._replace(columns=None if columns is None else chosen)
+    bare = source.changed(label_read=None, weights=None, numbers=None, features=tuple(filter(None, chosen)))
+    seen: Counter[tuple[str, str]] = reduce_blocks(bare.changed(reading=reading), _block_kinds, **how)
     kinds: dict[str, set[str]] = {}
     for name, kind in seen:
         kinds.setdefault(name, set()).add("number" if kind in ("int", "float") else kind)
     text = [name for name, found in kinds.items() if "text" in found or {"bool", "number"} <= found]
-    decided = source.as_text(text)
-    decided.named = "" in text or "other" not in kinds.get("", ())
-    return decided
+    return source.as_text(text).changed(named="" in text or "other" not in kinds.get("", ()))
 
 
 def table_files(source: Any) -> list[str]:
@@ -513,30 +475,20 @@ def table_files(source: Any) -> list[str]:
 
 def _files(path: str) -> list[str]:
     if Path(path).is_dir():
-        found = tables_in(Path(path))
-        if not found:
+        if not (found := tables_in(Path(path))):
             raise ValueError(f"the folder {path} has no file that ends in {', '.join((*PARQUET, *TEXT))}")
         return found
     if Path(path).exists():
         if table_suffix(path) not in (*PARQUET, *TEXT, ".npy"):
             raise ValueError(f"{path} must end in {', '.join((*PARQUET, *TEXT))}, .csv.gz, .tsv.gz or .npy")
         return [path]
-    found = sorted(glob.glob(path, recursive=True))
-    if not found:
+    if not (matching := sorted(glob.glob(path, recursive=True))):
         raise FileNotFoundError(f"{path} does not exist")
-    return [one for item in found for one in _files(item)]
-
-
-def _with_numbers(source: TableSource) -> TableSource:
-    """The source with matrices in its blocks, after checking that the features are numbers."""
-    kinds = [_number_kinds(file, source) for file in source.files]
-    source.numbers = np.float32 if all(set(of.values()) == {"float32"} for of in kinds) else np.float64
-    source.booleans = [frozenset(name for name, kind in of.items() if kind == "bool") for of in kinds]
-    source.feature_names = source.features
-    return source
+    return [one for item in matching for one in _files(item)]
 
 
 def _number_kinds(file: TextFile | ParquetFile, source: TableSource) -> dict[str, str]:
+    """What the features of a file hold, which must be numbers or booleans."""
     if isinstance(file, ParquetFile):
         kinds = dict(file.kinds)
     else:
@@ -556,19 +508,6 @@ def _block_kinds(block: Block) -> Counter[tuple[str, str]]:
     frame, names = block.X.frame, block.X.names
     of_names = "other" if names is None else "text" if names.dtype.kind == "O" else "int"
     return Counter([*((name, column_kind(frame[name])) for name in frame.columns), ("", of_names)])
-
-
-def _joined(pd: Any, columns: list[Any]) -> Any:
-    types = {column.dtype for column in columns}
-    if len(types) == 1:
-        return pd.concat(columns, ignore_index=True)
-    if all(getattr(dtype, "kind", "O") in "iuf" for dtype in types):
-        return pd.concat([column.astype(np.float64) for column in columns], ignore_index=True)
-    # Text next to a block without any value, or categories that differ: by their values.
-    together = pd.concat([column.astype(object) for column in columns], ignore_index=True)
-    if any(isinstance(dtype, pd.CategoricalDtype) for dtype in types):
-        return together.astype("category")
-    return together.astype(str) if any(isinstance(dtype, pd.StringDtype) for dtype in types) else together
 
 
 def _check_same_types(file: ParquetFile, first: ParquetFile, needed: Sequence[str]) -> None:
@@ -613,23 +552,21 @@ class IterableSource(Source):
 
     def blocks(self) -> Iterator[Block]:
         if self._started and not self.rereadable:
-            raise ValueError(
-                "this iterator has been read and cannot be read again; give a function that returns a new one"
-            )
+            raise ValueError("this iterator cannot be read again; give a function that returns a new one")
         self._started = True
-        start, first, names = 0, None, None
+        start, first = 0, None
         for number, item in enumerate(self.iterable() if callable(self.iterable) else self.iterable):
             block = self._block(item, f"block {number}", start)
             if first is None:
-                first, names = _form(block), block.feature_names
-                self.feature_names = names
-            for mine, expected in zip(_form(block), first, strict=True):
-                if mine != expected:
-                    block.refuse(f"{mine}, but {expected} in the first block; make all blocks the same")
-            if names is not None and block.feature_names is not None and not np.array_equal(block.feature_names, names):
+                first, self.feature_names = _form(block), block.feature_names
+            for found, wanted in zip(_form(block), first, strict=True):
+                if found != wanted:
+                    block.refuse(f"{found}, but {wanted} in the first block; make all blocks the same")
+            mine, expected = block.feature_names, self.feature_names
+            if mine is not None and expected is not None and tuple(mine) != tuple(expected):
                 block.refuse(
-                    f"the columns are {list(block.feature_names)[:10]}, but {list(names)[:10]} in the first block; "
-                    "give all blocks the same columns in the same order"
+                    f"the columns are {list(mine)[:10]}, but {list(expected)[:10]} in the first block; give all blocks "
+                    "the same columns in the same order"
                 )
             start += len(block)
             yield block

@@ -1,7 +1,7 @@
 """A uniform sample of data of any size, for the estimators of T."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,29 +10,20 @@ from scipy import sparse
 
 from unflip._validation import FloatArray
 from unflip.tables.blocks import Block, Engine, reduce_blocks
-from unflip.tables.read import check_same_kind
+from unflip.tables.read import FrameRows, check_same_kind, join_rows
 from unflip.tables.sources import ROWS, labeled_like, open_source
 
 # A word of our own before the seed: [0, 0, 0] is the stream of default_rng(0), which may have made the data; keys and
 # labels would then be the same numbers.
 STREAMS = int.from_bytes(b"unflip")
+PIECES = 32  # of a few rows each that wait to be joined
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows drawn uniformly without replacement, in random order.
+    """Rows drawn uniformly without replacement, in random order, from a source that has ``n_rows`` rows."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR of shape (n_drawn, n_features)
-    y : ndarray of shape (n_drawn,) or None
-    weights : ndarray of shape (n_drawn,) or None
-    n_rows : int
-        Number of rows in the source.
-    feature_names : tuple of str or None
-    """
-
-    X: Any
+    X: Any  #: array or CSR, shape (n_drawn, n_features)
     y: NDArray[Any] | None
     weights: FloatArray | None
     n_rows: int
@@ -73,10 +64,6 @@ def sample_rows(
     threads, engine
         As in :func:`unflip.tables.reduce_blocks`.
 
-    Returns
-    -------
-    Sample
-
     Notes
     -----
     T is estimated from a sample, ``VolMin().fit(sample.X, sample.y)``, and not by gradients summed over all blocks. The
@@ -109,18 +96,24 @@ def sample_rows(
     >>> VolMin().fit(sample.X, sample.y).transition_.round(1).diagonal(), sample.n_rows
     (array([0.7, 0.7, 0.7]), 10000)
     """
-    if not isinstance(size, int | np.integer) or size < 1:
-        raise ValueError(f"size must be a whole number of rows, at least 1; got {size!r}")
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ValueError(f"random_state must be a whole number >= 0, the seed of every block; got {random_state!r}")
+    check_draw(size, random_state, "size")
     how: dict[str, Any] = {"threads": threads, "engine": engine}
     opened = open_source(source, y, label=label, weights=weights, columns=columns, rows=rows)
     opened = labeled_like(opened, **how)
     draw = Draw(int(size), int(random_state), key_limit(int(size), opened.n_rows))
     drawn: Smallest = reduce_blocks(opened, draw, **how)
     if drawn.n_kept < min(size, drawn.n_rows):  # about once in 10^9 draws: the limit was too low
-        drawn = reduce_blocks(opened, Draw(int(size), int(random_state), 1.0), **how)
-    return Sample(*drawn.sorted_rows(), drawn.n_rows, opened.feature_names)
+        drawn = reduce_blocks(opened, replace(draw, limit=1.0), **how)
+    piece = drawn.in_order()
+    return Sample(piece.X, piece.y, piece.weights, drawn.n_rows, opened.feature_names)
+
+
+def check_draw(size: Any, random_state: Any, said: str) -> None:
+    """Refuse a size of the sample or a seed that is not a whole number."""
+    if not isinstance(size, int | np.integer) or size < 1:
+        raise ValueError(f"{said} must be a whole number of rows, at least 1; got {size!r}")
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise ValueError(f"random_state must be a whole number >= 0, the seed of every block; got {random_state!r}")
 
 
 @dataclass(frozen=True)
@@ -131,12 +124,12 @@ class Draw:
     seed: int
     limit: float
 
-    def __call__(self, block: Block) -> "Smallest":
+    def __call__(self, block: Block) -> Any:
         block.check_finite()
-        keys = np.random.default_rng([STREAMS, self.seed, *block.index]).random(len(block))
-        piece = Piece(keys, block.X, block.y, block.weights, block.where)
-        if self.limit < 1:
-            piece = piece.below(self.limit)
+        return self.smallest(block, np.random.default_rng([STREAMS, self.seed, *block.index]).random(len(block)))
+
+    def smallest(self, block: Block, keys: FloatArray) -> "Smallest":
+        piece = Piece(keys, block.X, block.y, block.weights, block.where).below(self.limit)
         found = Smallest((piece,), self.size, len(block), self.limit)
         return found.sorted_out() if found.n_kept > self.size else found
 
@@ -147,7 +140,7 @@ class Piece:
 
     keys: FloatArray
     X: Any
-    y: NDArray[Any] | None
+    y: Any
     weights: FloatArray | None
     where: str = ""
 
@@ -162,17 +155,9 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Smallest:
-    """The rows with the smallest keys so far, and at most as many others, which are sorted out now and then.
+    """The ``size`` rows with the smallest keys so far, and at most as many others, which are sorted out now and then.
 
-    Attributes
-    ----------
-    pieces : tuple of Piece
-    size : int
-        How many rows are wanted.
-    n_rows : int
-        How many rows were read.
-    limit : float
-        No key of the sample is as large.
+    ``n_rows`` rows were read, and no key of the sample is as large as ``limit``.
     """
 
     pieces: tuple[Piece, ...]
@@ -184,6 +169,7 @@ class Smallest:
         limit = min(self.limit, other.limit)
         # What the other already excludes need not be copied.
         pieces = tuple(piece.below(limit) for piece in (*self.pieces, *other.pieces))
+        pieces = (_joined(pieces),) if len(pieces) > PIECES else pieces
         both = Smallest(pieces, self.size, self.n_rows + other.n_rows, limit)
         return both.sorted_out() if both.n_kept > 2 * self.size else both
 
@@ -194,28 +180,32 @@ class Smallest:
     def sorted_out(self) -> "Smallest":
         keys = np.concatenate([piece.keys for piece in self.pieces])
         limit = float(np.partition(keys, self.size)[self.size])  # the first key that is not drawn
-        pieces = tuple(piece.below(limit) for piece in self.pieces)
-        return Smallest(pieces, self.size, self.n_rows, limit)
+        return replace(self, pieces=tuple(piece.below(limit) for piece in self.pieces), limit=limit)
 
-    def sorted_rows(self) -> tuple[Any, NDArray[Any] | None, FloatArray | None]:
-        """Return the sample in the order of its keys, which is random."""
-        keys = np.concatenate([piece.keys for piece in self.pieces])
-        order = np.argsort(keys, kind="stable")[: self.size]
-        first = self.pieces[0]
-        for piece in self.pieces[1:]:
-            if first.y is not None and piece.y is not None:
-                check_same_kind(first.y, first.where, piece.y, piece.where)
-        blocks = [piece.X for piece in self.pieces]
-        X = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
-        y, w = (
-            None
-            if getattr(first, name) is None
-            else np.concatenate([getattr(piece, name) for piece in self.pieces])[order]
-            for name in ("y", "weights")
-        )
-        return X[order], y, w
+    def in_order(self) -> Piece:
+        """Return the rows by their keys, smallest first: any beginning of them is a uniform sample."""
+        rows = _joined(self.pieces)
+        return rows.take(np.argsort(rows.keys, kind="stable")[: self.size])
 
 
 def key_limit(size: int, n_rows: int | None) -> float:
     """Return a key below which at least ``size`` of n_rows keys fall, within six standard deviations."""
     return 1.0 if not n_rows else min(1.0, (size + 6 * np.sqrt(size) + 36) / n_rows)
+
+
+def _joined(pieces: Sequence[Piece]) -> Piece:
+    first = pieces[0]
+    for piece in pieces[1:]:
+        if first.y is not None and piece.y is not None:
+            check_same_kind(first.y, first.where, piece.y, piece.where)
+    pieces = [piece for piece in pieces if len(piece.keys)] or [first]
+    keys, X, y, weights = (_stacked([getattr(p, name) for p in pieces]) for name in ("keys", "X", "y", "weights"))
+    return Piece(keys, X, y, weights, first.where)
+
+
+def _stacked(parts: list[Any]) -> Any:
+    if isinstance(parts[0], FrameRows):
+        return join_rows(parts)
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return None if parts[0] is None else np.concatenate(parts)
