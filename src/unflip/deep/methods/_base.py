@@ -52,9 +52,8 @@ class Method(nn.Module):
         super().__init__()
         self.n_classes = n_classes
         self.networks = nn.ModuleList(network_factory() for _ in range(self.n_networks))
-        self.given_transition = (
-            None if transition is None else check_transition(transition, n_classes, invertible=False)
-        )
+        T = None if transition is None else check_transition(transition, n_classes, invertible=False)
+        self.given_transition = T
         self.given_prior = check_prior(np.full(n_classes, 1 / n_classes) if prior is None else prior, n_classes)
 
     def __init_subclass__(cls) -> None:
@@ -89,18 +88,14 @@ class Method(nn.Module):
         """Return the outputs of one network, shape (b, n_classes)."""
         z: Tensor = self.networks[network](x)
         if z.ndim != 2 or z.shape[1] != self.n_classes:
-            raise ValueError(
-                f"the network must return one logit per class, shape (b, {self.n_classes}); got {tuple(z.shape)}"
-            )
+            fault = f"the network must return one logit per class, shape (b, {self.n_classes})"
+            raise ValueError(f"{fault}; got {tuple(z.shape)}")
         return z
 
     def required_transition(self) -> FloatArray:
         """Return T for a method that cannot do without it."""
         if self.given_transition is None:
-            raise ValueError(
-                f"method {self.name!r} needs transition, T[i, j] = P(noisy = j | clean = i); "
-                "give the matrix, or an estimate of it"
-            )
+            raise ValueError(f"method {self.name!r} needs transition; give T[i, j] = P(noisy = j | clean = i)")
         return self.given_transition
 
     @classmethod
