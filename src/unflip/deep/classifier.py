@@ -182,9 +182,6 @@ default="mcldce"
         self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)
         return self
 
-    def _bytes_stay(self, images: bool) -> bool:
-        return images or not self.standardize
-
     def _set_scale(self, X: NDArray[Any]) -> None:
         self.mean_, self.scale_ = np.zeros(1, np.float32), np.ones(1, np.float32)
         if self.standardize and X.ndim == 2:

@@ -105,7 +105,8 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
     def _check_inputs(self, X: Any, *y: Any, reset: bool) -> Any:
         """Validate X; samples of more than one dimension are images, everything else is a table."""
         images = (np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)) > 2
-        bytes_stay = self._bytes_stay(images) and (reset or self.bytes_)
+        # Unless it is standardized, uint8 is kept and scaled to [0, 1] one batch at a time.
+        bytes_stay = (images or not getattr(self, "standardize", False)) and (reset or self.bytes_)
         dtype = [np.float32, np.uint8] if bytes_stay else np.float32
         checked = validate_data(self, X, *y, reset=reset, allow_nd=images, ensure_2d=not images, dtype=dtype)
         X = checked[0] if y else checked
@@ -115,15 +116,9 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         elif X.shape[1:] != self.input_shape_:
             raise ValueError(f"samples must have the shape seen in fit, {self.input_shape_}; got {X.shape[1:]}")
         elif self.bytes_ and X.dtype != np.uint8 and X.max(initial=0) > 1:
-            raise ValueError(
-                f"fit saw bytes (uint8) and scaled them to [0, 1], but these are floats up to {X.max():g}. Give uint8, "
-                "or divide by 255"
-            )
+            fault = f"fit saw bytes (uint8) and scaled them to [0, 1], but these are floats up to {X.max():g}"
+            raise ValueError(f"{fault}. Give uint8, or divide by 255")
         return checked
-
-    def _bytes_stay(self, images: bool) -> bool:
-        """Return whether uint8 is kept and scaled to [0, 1] one batch at a time, instead of becoming float32."""
-        return True
 
     def _network_factory(self) -> NetworkFactory:
         options = {"dropout": self.dropout} if hasattr(self, "dropout") and self.network in ("mlp", "cnn6") else {}

@@ -139,9 +139,8 @@ class Trainer:
             uint8 is kept as it is and scaled to [0, 1] one batch at a time; anything else becomes float32. Without y,
             an object that gives (x, y) or (x, y, weight) batches and can be iterated again and again, such as a
             DataLoader; its ``set_epoch``, if it has one, is called before each epoch.
-        y : array or tensor of shape (n,)
-            Labels 0, ..., n_classes - 1.
-        sample_weight : array or tensor of shape (n,), default=None
+        y, sample_weight : array or tensor of shape (n,), default=None
+            Labels 0, ..., n_classes - 1, and weights.
         evaluate : (x, y), iterable of (x, y) batches, or callable, default=None
             What to record after each epoch: the accuracy over all of these samples, or what the callable returns for
             the trainer, a number (recorded as accuracy) or a dict of numbers, strings, arrays, lists and dicts.

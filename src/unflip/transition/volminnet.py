@@ -140,8 +140,7 @@ class VolMinNet(NetworkEstimator):
             method = VolMinNetMethod(self._network_factory(), len(self.classes_), **settings)
         epochs = max(self.epochs, self._epochs_of(LEAST_STEPS, len(train)))
         options: dict[str, Any] = {"batch_size": self.batch_size, "lr": self.lr, "progress": self.progress}
-        options |= {"device": self._device(), "optimizer": self._optimizer}
-        trainer = Trainer(method, epochs=epochs, seed=seed, **options)
+        trainer = Trainer(method, epochs=epochs, seed=seed, device=self._device(), optimizer=self._optimizer, **options)
         best = np.inf
 
         def look(trainer: Trainer, record: dict[str, Any]) -> None:
