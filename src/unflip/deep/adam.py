@@ -33,30 +33,12 @@ class Adam(torch.optim.Adam):
             raise ValueError("this Adam takes no closure: compute the loss and its gradient, then call step()")
         with torch.no_grad():
             for group in self.param_groups:
-                params = [p for p in group["params"] if p.grad is not None]
-                if not params:
-                    continue
-                for p in params:
-                    if not self.state[p]:
-                        moments = {name: torch.zeros_like(p) for name in ("exp_avg", "exp_avg_sq")}
-                        self.state[p] = {"step": torch.zeros((), dtype=torch.float32, device=p.device), **moments}
-                states = [self.state[p] for p in params]
-                steps = [state["step"] for state in states]
-                torch._foreach_add_(steps, 1)
-                torch._fused_adam_(
-                    params,
-                    [p.grad for p in params],
-                    [state["exp_avg"] for state in states],
-                    [state["exp_avg_sq"] for state in states],
-                    [],
-                    steps,
-                    lr=group["lr"],
-                    beta1=group["betas"][0],
-                    beta2=group["betas"][1],
-                    weight_decay=group["weight_decay"],
-                    eps=group["eps"],
-                    amsgrad=False,
-                    maximize=False,
-                )
+                lists: tuple[list[torch.Tensor], ...] = tuple([] for _ in range(6))
+                self._init_group(group, *lists)  # parameters, gradients, both moments, their maxima, steps
+                if lists[0]:
+                    torch._foreach_add_(lists[-1], 1)
+                    options = {name: group[name] for name in ("lr", "weight_decay", "eps", "amsgrad", "maximize")}
+                    options["beta1"], options["beta2"] = group["betas"]
+                    torch._fused_adam_(*lists, **options)
 
     step.hooked = True  # type: ignore[attr-defined]  # otherwise torch wraps it, and the wrapper is part of the cost

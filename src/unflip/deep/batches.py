@@ -31,9 +31,8 @@ class MemoryBatches:
         self.weight = None if weight is None else _tensor(weight).to(device, torch.float32)
         for name, values in (("y", self.y), ("sample_weight", self.weight)):
             if values is not None and values.shape != self.x.shape[:1]:
-                raise ValueError(
-                    f"{name} must have one value for each of the {len(self.x)} samples; got shape {tuple(values.shape)}"
-                )
+                expected = f"{name} must have one value for each of the {len(self.x)} samples"
+                raise ValueError(f"{expected}; got shape {tuple(values.shape)}")
         if not len(self.x):
             raise ValueError("x has no samples; give at least one")
 
@@ -54,11 +53,9 @@ class MemoryBatches:
     def epoch(self, epoch: int, seed: int, batch_size: int, world: World) -> Iterator[Batch]:
         order = torch.randperm(len(self.x), generator=torch.Generator().manual_seed(seed)).to(self.x.device)
         for rows in order.split(batch_size):
-            n = len(rows)
-            rows = world.share(rows)
-            x = scaled(self.x.index_select(0, rows))
-            weight = None if self.weight is None else self.weight.index_select(0, rows)
-            yield Batch(x, self.y.index_select(0, rows), weight, n)
+            share = world.share(rows)
+            weight = None if self.weight is None else self.weight.index_select(0, share)
+            yield Batch(scaled(self.x.index_select(0, share)), self.y.index_select(0, share), weight, len(rows))
 
 
 class IterableBatches:
@@ -71,12 +68,9 @@ class IterableBatches:
         if not isinstance(source, Iterable):
             raise TypeError(f"without y, x must be an iterable of (x, y) batches; got {type(source).__name__}")
         if isinstance(source, Iterator):
-            raise TypeError(
-                f"x is a {type(source).__name__}, which can be read only once, but each epoch reads all of it; give an "
-                "object whose __iter__ starts again, such as a DataLoader"
-            )
-        self.source = source
-        self.device = device
+            fault = f"x is a {type(source).__name__}, which can be read only once, but each epoch reads all of it"
+            raise TypeError(f"{fault}; give an object whose __iter__ starts again, such as a DataLoader")
+        self.source, self.device = source, device
 
     def mark(self) -> dict[str, Any]:
         return {}  # what it gives is not known before it is read
@@ -127,16 +121,14 @@ def scaled(x: Tensor) -> Tensor:
 
 
 def checksum(values: Tensor) -> int:
-    """Return the CRC-32 of the bytes of a tensor."""
     return zlib.crc32(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
 def _labels(y: Any, device: torch.device) -> Tensor:
     y = _tensor(y)
     if y.dtype.is_floating_point or y.dtype == torch.bool or y.ndim != 1:
-        raise ValueError(
-            f"y must hold one of the class numbers 0, 1, ... per sample; got {y.dtype} of shape {tuple(y.shape)}"
-        )
+        got = f"{y.dtype} of shape {tuple(y.shape)}"
+        raise ValueError(f"y must hold one of the class numbers 0, 1, ... per sample; got {got}")
     return y.to(device, torch.int64)
 
 

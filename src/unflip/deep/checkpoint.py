@@ -31,15 +31,11 @@ def read_checkpoint(path: Path, settings: Record, epochs: int, device: torch.dev
         raise ValueError(f"{path} is not a trainer's checkpoint; remove it to start again") from error
     for name in settings | saved:
         if saved.get(name) != settings.get(name):
-            raise ValueError(
-                f"{path} was made with {name}={saved.get(name)!r}, now it is {settings.get(name)!r}; use the same "
-                "settings and data to continue, or remove the file to start again"
-            )
+            fault = f"{path} was made with {name}={saved.get(name)!r}, now it is {settings.get(name)!r}"
+            raise ValueError(f"{fault}; use the same settings and data, or remove the file to start again")
     if done > epochs:
-        raise ValueError(
-            f"{path} has {done} epochs, but epochs={epochs}; set epochs to {done} or more to use it, or remove the "
-            "file to start again"
-        )
+        advice = f"set epochs to {done} or more to use it, or remove the file to start again"
+        raise ValueError(f"{path} has {done} epochs, but epochs={epochs}; {advice}")
     return state
 
 
@@ -63,10 +59,7 @@ def method_settings(method: nn.Module) -> Record:
 
 
 def plain(value: Any, name: str) -> Any:
-    """Return the value with Python's own numbers and lists in place of those of NumPy and torch.
-
-    A checkpoint is read without executing anything, and so it can hold no other types.
-    """
+    """Return the value in Python's own types, the only ones that can be read again without executing anything."""
     if isinstance(value, (np.generic, np.ndarray, Tensor)):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -78,10 +71,8 @@ def plain(value: Any, name: str) -> Any:
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return kind(value)
-    raise ValueError(
-        f"{name} is or contains a {type(value).__name__}; the history and checkpoints can only hold numbers, strings, "
-        "None, and arrays, lists and dicts of these"
-    )
+    allowed = "numbers, strings, None, and arrays, lists and dicts of these"
+    raise ValueError(f"{name} is or contains a {type(value).__name__}; the history can only hold {allowed}")
 
 
 def _is_plain(value: Any) -> bool:

@@ -32,24 +32,18 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "volminnet"}, \
 default="mcldce"
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
-        As in :func:`unflip.deep.make_network`: a name, a module (copied and initialized again), or a function that
-        makes one.
+        As in :func:`unflip.deep.make_network`.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None,
         :class:`unflip.transition.CrossFitEM` with the same network is used, unless the method needs no T.
     epochs : int or None, default=None
         If None, 40 epochs are run, and more on small data, until 2,000 steps are done.
-    batch_size : int, default=128
-    lr : float, default=1e-3
-        Learning rate of the Adam optimizer.
+    batch_size, lr, weight_decay, ema, progress
+        As in :class:`unflip.deep.Trainer`.
     decay_from : float or None, default=0.4
         Fraction of the epochs after which the learning rate falls linearly to zero. If None, it stays constant.
     dropout : float, default=0.5
         Dropout of the networks "mlp" and "cnn6".
-    ema : float or None, default=0.999
-        Predict with an exponential moving average of the weights, see :class:`unflip.deep.Trainer`.
-    weight_decay : float, default=0.0
-        L2 penalty of the Adam optimizer.
     standardize : bool, default=True
         Bring the features of a table, X of shape (n_samples, n_features), to mean 0 and deviation 1. Images are left as
         they are; uint8 images are scaled to [0, 1].
@@ -65,8 +59,6 @@ default="mcldce"
         that time.
     device : str, default="auto"
         With "auto", a GPU is used if there is one.
-    progress : bool or "auto", default="auto"
-        Whether to show a progress bar; "auto" shows it on a terminal only.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
@@ -85,8 +77,7 @@ default="mcldce"
     methods_ : list of Method
         The trained method, in a list of one.
     input_shape_ : tuple of int
-        The shape of one sample.
-    n_features_in_ : int
+        The shape of one sample; ``n_features_in_`` is its first number.
 
     Notes
     -----
@@ -156,33 +147,22 @@ default="mcldce"
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, evaluate: Any = None) -> Self:
-        """Fit to noisy labels.
+        """Fit to noisy labels y of any kind, shape (n_samples,).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
-        y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        evaluate : (X, y), default=None
-            The accuracy on these is kept in ``history_`` after each epoch; training never sees them.
+        X has shape (n_samples, n_features) or (n_samples, channels, height, width). ``evaluate`` is a pair (X, y); the
+        accuracy on it is kept in ``history_`` after each epoch, and training never sees it.
         """
-        self._check_parameters()
+        find_method(self.method, **(self.method_options or {}))
+        self._check_numbers("epochs", "ema", "decay_from")
         earlier = dict(vars(self)) if self.warm_start and hasattr(self, "methods_") else None
         if earlier and self.checkpoint is not None:
             raise ValueError("warm_start continues from memory, checkpoint from a file: set only one of them")
         if self.checkpoint is not None and self.random_state is None:  # a loaded model may have lost it
-            raise ValueError(
-                "checkpoint needs a random_state: without one, a second fit is another run and cannot continue"
-            )
+            raise ValueError("checkpoint needs a random_state; without one, a second fit cannot continue the first")
         X, codes, weights = self._check_training_data(X, y, sample_weight)
-        if earlier and not all(
-            np.array_equal(earlier[name], vars(self)[name]) for name in ("classes_", "input_shape_")
-        ):
-            raise ValueError(
-                "warm_start continues with the classes and features of the previous fit, but these differ; give the "
-                "same, or set warm_start=False"
-            )
+        for name in ("classes_", "input_shape_"):
+            if earlier and not np.array_equal(earlier[name], getattr(self, name)):
+                raise ValueError(f"{name} differs from that of the previous fit; keep it, or set warm_start=False")
         # One seed, and below one T, for all processes of torchrun.
         seed = int(shared_random_state(self.random_state).randint(LARGEST_SEED))
         if earlier is None:
@@ -193,33 +173,14 @@ default="mcldce"
         frequencies = np.bincount(codes, weights, minlength=len(self.classes_)) / weights.sum()
         if earlier is None or (self.transition is not None and not hasattr(self.transition, "fit")):
             self._set_transition(X, codes, weighted, frequencies, seed)
-        self.class_prior_ = self._clean_prior(frequencies)
-        trainer = self._trainer(self.transition_, self.class_prior_, len(codes), seed, earlier)
+        T = self.transition_
+        prior = frequencies if T is None else clean_prior(frequencies, T)
+        trainer = self._trainer(T, prior, len(codes), seed, earlier)
         self.history_ = trainer.fit(X, codes, sample_weight=weighted, evaluate=evaluate)
         self.methods_ = [trainer.model.cpu()]
-        learned = getattr(self.methods_[0], "transition", None)
-        if learned is not None:
-            self.transition_ = learned
-            self.class_prior_ = self._clean_prior(frequencies)
+        self.transition_ = T = getattr(self.methods_[0], "transition", T)  # a method may have learned it
+        self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)
         return self
-
-    def _check_parameters(self) -> None:
-        find_method(self.method, **(self.method_options or {}))
-        self._check_numbers(
-            whole=("batch_size",),
-            optional_whole=("epochs",),
-            positive=("lr",),
-            not_negative=("weight_decay",),
-            fraction=("dropout",),
-            optional_fraction=("ema",),
-        )
-        if self.decay_from is not None and not 0 <= self.decay_from < 1:
-            raise ValueError(
-                f"decay_from must be a fraction of the epochs, in [0, 1), or None; got {self.decay_from!r}"
-            )
-
-    def _bytes_stay(self, images: bool) -> bool:
-        return images or not self.standardize
 
     def _set_scale(self, X: NDArray[Any]) -> None:
         self.mean_, self.scale_ = np.zeros(1, np.float32), np.ones(1, np.float32)
@@ -249,35 +210,22 @@ default="mcldce"
         T, self.transition_estimator_ = resolve_transition(self.transition, default, X, codes, self.classes_, weights)
         self.transition_ = first_rank(T)
 
-    def _clean_prior(self, frequencies: FloatArray) -> FloatArray:
-        return frequencies if self.transition_ is None else clean_prior(frequencies, self.transition_)
-
     def _make_method(self, T: FloatArray | None, prior: FloatArray) -> Any:
-        return make_method(
-            self.method, self._network_factory(), len(self.classes_), T, prior, **(self.method_options or {})
-        )
+        options = self.method_options or {}
+        return make_method(self.method, self._network_factory(), len(self.classes_), T, prior, **options)
 
     def _trainer(
         self, T: FloatArray | None, prior: FloatArray, n_samples: int, seed: int, earlier: dict[str, Any] | None = None
     ) -> Trainer:
         epochs = self.epochs or max(40, self._epochs_of(LEAST_STEPS, n_samples))
+        decay_from = None if self.decay_from is None else round(self.decay_from * epochs)
         with seeded(seed):
             method = self._make_method(T, prior)
         if earlier:
             method.networks.load_state_dict(earlier["methods_"][0].networks.state_dict())
-        return Trainer(
-            method,
-            epochs=epochs,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            decay_from=None if self.decay_from is None else round(self.decay_from * epochs),
-            weight_decay=self.weight_decay,
-            ema=self.ema,
-            seed=seed,
-            device=self._device(),
-            progress=self.progress,
-            checkpoint=self.checkpoint,
-        )
+        same = ("batch_size", "lr", "weight_decay", "ema", "progress", "checkpoint")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in same}
+        return Trainer(method, epochs=epochs, decay_from=decay_from, seed=seed, device=self._device(), **settings)
 
     def _evaluation(self, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         known = {label: code for code, label in enumerate(self.classes_.tolist())}

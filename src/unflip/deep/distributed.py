@@ -54,13 +54,11 @@ class World(NamedTuple):
             return
         everyone: list[Any] = [None] * self.size
         distributed.all_gather_object(everyone, values)
-        first = everyone[0]
         for rank, other in enumerate(everyone):
-            for name in first | other:
-                if first.get(name) != other.get(name):
-                    raise RuntimeError(
-                        f"process 0 has {name}={first.get(name)!r}, process {rank} has {other.get(name)!r}; {advice}"
-                    )
+            for name in everyone[0] | other:
+                ours, theirs = everyone[0].get(name), other.get(name)
+                if ours != theirs:
+                    raise RuntimeError(f"process 0 has {name}={ours!r}, process {rank} has {theirs!r}; {advice}")
 
 
 def launched() -> bool:
@@ -93,15 +91,7 @@ def join(device: torch.device) -> World:
 
 
 def first_rank(value: Value) -> Value:
-    """Return process 0's value, an integer or an array, in every process; all must call it, in the same order.
-
-    It is meant for what must be the same everywhere but may not be, such as a seed drawn at random or an estimated T.
-
-    Examples
-    --------
-    >>> first_rank(7)
-    7
-    """
+    """Return process 0's value, an integer or an array, in every process; all must call it, in the same order."""
     if join(torch.device("cpu")).size == 1:
         return value
     values = [value]

@@ -1,7 +1,7 @@
 """Shared base of the estimators that train networks: how they take data, and how their networks predict."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any
@@ -22,11 +22,16 @@ from unflip.deep.networks import NetworkFactory, make_network
 from unflip.deep.trainer import predict_logits
 
 LARGEST_SEED = 2**31 - 1
-NUMBERS: dict[str, tuple[str, Any]] = {
-    "whole": ("a whole number >= 1", lambda value: isinstance(value, int | np.integer) and value >= 1),
-    "positive": ("a number > 0", lambda value: 0 < value < np.inf),
-    "not_negative": ("a number >= 0", lambda value: 0 <= value < np.inf),
-    "fraction": ("a number in [0, 1)", lambda value: 0 <= value < 1),
+_WHOLE = ("a whole number >= 1", lambda value: isinstance(value, int | np.integer) and value >= 1)
+_POSITIVE = ("a number > 0", lambda value: 0 < value < np.inf)
+_NOT_NEGATIVE = ("a number >= 0", lambda value: 0 <= value < np.inf)
+_FRACTION = ("a number in [0, 1)", lambda value: 0 <= value < 1)
+RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {  # a parameter means the same in every estimator
+    **dict.fromkeys(("epochs", "batch_size", "rounds", "folds", "em_steps"), _WHOLE),
+    **dict.fromkeys(("lr", "transition_lr"), _POSITIVE),
+    **dict.fromkeys(("volume", "momentum", "weight_decay"), _NOT_NEGATIVE),
+    **dict.fromkeys(("dropout", "ema", "validation_fraction"), _FRACTION),
+    "decay_from": ("a fraction of the epochs in [0, 1)", _FRACTION[1]),
 }
 
 
@@ -48,22 +53,16 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
     bytes_: bool
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return P(clean = k | x), shape (n_samples, n_classes).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
-        """
+        """Return P(clean = k | x), shape (n_samples, n_classes), for X of the shape that ``fit`` takes."""
         check_is_fitted(self)
-        X = self._scaled(self._check_inputs(X, reset=False))
-        device = self._device_there()
+        X, device = self._scaled(self._check_inputs(X, reset=False)), self._device_there()
         logits = [predict_logits(method, X, device=device).double() for method in self.methods_]
         proba: NDArray[Any] = np.mean([z.softmax(1).numpy() for z in logits], axis=0)
         return proba
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely clean label of each sample, shape (n_samples,)."""
-        best = self.predict_proba(X).argmax(axis=1)
+        best = self.predict_proba(X).argmax(axis=1)  # first, because it refuses a model that is not fitted
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
@@ -71,9 +70,8 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         return X
 
     def _device(self) -> str:
-        if self.device != "auto":
-            return self.device
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        found = "cuda" if torch.cuda.is_available() else "cpu"
+        return found if self.device == "auto" else self.device
 
     def _device_there(self) -> str:
         """Return the device to predict on: a model trained on a GPU also predicts on a machine without one."""
@@ -107,7 +105,8 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
     def _check_inputs(self, X: Any, *y: Any, reset: bool) -> Any:
         """Validate X; samples of more than one dimension are images, everything else is a table."""
         images = (np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)) > 2
-        bytes_stay = self._bytes_stay(images) and (reset or self.bytes_)
+        # Unless it is standardized, uint8 is kept and scaled to [0, 1] one batch at a time.
+        bytes_stay = (images or not getattr(self, "standardize", False)) and (reset or self.bytes_)
         dtype = [np.float32, np.uint8] if bytes_stay else np.float32
         checked = validate_data(self, X, *y, reset=reset, allow_nd=images, ensure_2d=not images, dtype=dtype)
         X = checked[0] if y else checked
@@ -117,15 +116,9 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         elif X.shape[1:] != self.input_shape_:
             raise ValueError(f"samples must have the shape seen in fit, {self.input_shape_}; got {X.shape[1:]}")
         elif self.bytes_ and X.dtype != np.uint8 and X.max(initial=0) > 1:
-            raise ValueError(
-                f"fit saw bytes (uint8) and scaled them to [0, 1], but these are floats up to {X.max():g}. Give uint8, "
-                "or divide by 255"
-            )
+            fault = f"fit saw bytes (uint8) and scaled them to [0, 1], but these are floats up to {X.max():g}"
+            raise ValueError(f"{fault}. Give uint8, or divide by 255")
         return checked
-
-    def _bytes_stay(self, images: bool) -> bool:
-        """Return whether uint8 is kept and scaled to [0, 1] one batch at a time, instead of becoming float32."""
-        return True
 
     def _network_factory(self) -> NetworkFactory:
         options = {"dropout": self.dropout} if hasattr(self, "dropout") and self.network in ("mlp", "cnn6") else {}
@@ -136,15 +129,12 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         """Return the number of epochs that have at least so many steps."""
         return -(-least_steps // -(-n_samples // self.batch_size))
 
-    def _check_numbers(self, **names: tuple[str, ...]) -> None:
-        """Refuse parameters that are not numbers of their kind, a key of ``NUMBERS``; "optional_" also allows None."""
-        for kind, listed in names.items():
-            optional = kind.startswith("optional_")
-            description, allowed = NUMBERS[kind.removeprefix("optional_")]
-            for name in listed:
-                value = getattr(self, name)
-                if not (isinstance(value, Real) and allowed(value)) and not (optional and value is None):
-                    raise ValueError(f"{name} must be {description}{' or None' if optional else ''}; got {value!r}")
+    def _check_numbers(self, *optional: str) -> None:
+        """Refuse parameters outside their ``RANGES``; the optional ones may be None."""
+        for name in sorted(RANGES.keys() & self.get_params(deep=False).keys()):
+            value, (description, allowed) = getattr(self, name), RANGES[name]
+            if not (isinstance(value, Real) and allowed(value)) and not (name in optional and value is None):
+                raise ValueError(f"{name} must be {description}{' or None' if name in optional else ''}; got {value!r}")
 
 
 def shared_random_state(random_state: Any) -> np.random.RandomState:

@@ -42,10 +42,8 @@ class NoisyLabelLoss(nn.Module):
     def forward(self, logits: Tensor, y: Tensor) -> Tensor:
         """Return the reduced loss of ``logits`` (b, c) for the noisy labels ``y`` (b,)."""
         if logits.ndim != 2 or y.shape != logits.shape[:1]:
-            raise ValueError(
-                "one row of logits and one label per sample are needed, shapes (b, c) and (b,); "
-                f"got {tuple(logits.shape)} and {tuple(y.shape)}"
-            )
+            got = f"got {tuple(logits.shape)} and {tuple(y.shape)}"
+            raise ValueError(f"one row of logits and one label per sample are needed, shapes (b, c) and (b,); {got}")
         if self.n_classes is not None and logits.shape[1] != self.n_classes:
             raise ValueError(f"transition has {self.n_classes} classes, but logits have {logits.shape[1]} columns")
         try:
@@ -54,9 +52,7 @@ class NoisyLabelLoss(nn.Module):
             # Only now, because looking at the labels would make a GPU wait in every step.
             _check_labels(y, logits.shape[1])
             raise
-        if self.reduction == "none":
-            return losses
-        return losses.mean() if self.reduction == "mean" else losses.sum()
+        return losses if self.reduction == "none" else getattr(losses, self.reduction)()
 
     def extra_repr(self) -> str:
         names = self.shown if self.reduction == "mean" else (*self.shown, "reduction")
@@ -139,8 +135,7 @@ class MCLDCELoss(NoisyLabelLoss):
 
     def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
         h = logits.softmax(1) if self.output == "softmax" else logits
-        if self.mixing is not None:
-            h = h @ self.mixing
+        h = h if self.mixing is None else h @ self.mixing
         t = self.rows.index_select(0, y)
         return (h * h.sub(t, alpha=2)).sum(1) + 1  # |h|^2 - 2 <t, h> = <h, h - 2 t>
 
@@ -191,10 +186,10 @@ class TruncatedGCELoss(GCELoss):
 
     Parameters
     ----------
-    q : float in [0, 1], default=0.7
+    q, reduction
+        As in :class:`GCELoss`.
     k : float in (0, 1), default=0.5
         The probability below which a label is assumed to be wrong and has no gradient.
-    reduction : {"mean", "sum", "none"}, default="mean"
 
     Notes
     -----
@@ -233,10 +228,7 @@ class ForwardLoss(NoisyLabelLoss):
 
     Its minimum over all functions is the clean posterior, for every invertible T.
 
-    Parameters
-    ----------
-    transition, reduction
-        As in :class:`MCLDCELoss`.
+    The parameters are those of :class:`MCLDCELoss`.
 
     References
     ----------
@@ -270,15 +262,9 @@ class BackwardLoss(NoisyLabelLoss):
 
         loss = sum_j (T^-1)[y, j] (-log p_j),    p = softmax(logits);    E[loss | clean] = -log p_clean
 
-    Parameters
-    ----------
-    transition, reduction
-        As in :class:`MCLDCELoss`.
-
-    Notes
-    -----
-    Unbiased, but unbounded below: T^-1 has negative entries, and a network that makes p_j small there lowers the loss
-    without limit. Small networks, early stopping or :class:`MCLDCELoss`, which is bounded, avoid that.
+    The parameters are those of :class:`MCLDCELoss`. Unbiased, but unbounded below: T^-1 has negative entries, and a
+    network that makes p_j small there lowers the loss without limit. Small networks, early stopping or
+    :class:`MCLDCELoss`, which is bounded, avoid that.
 
     References
     ----------
@@ -343,10 +329,8 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def forward_losses(logits: Tensor, y: Tensor, log_columns: Tensor) -> Tensor:
-    """Return -log (softmax(logits) T)[y] of each sample, shape (b,), where row j of ``log_columns`` is log T[:, j].
-
-    In log space, because the product p T would underflow for a confident network. -inf for T[i, j] = 0 is fine.
-    """
+    """Return -log (softmax(logits) T)[y] of each sample, shape (b,), where row j of ``log_columns`` is log T[:, j]."""
+    # In log space, because the product p T would underflow for a confident network. -inf for T[i, j] = 0 is fine.
     return -(logits.log_softmax(1) + log_columns.index_select(0, y)).logsumexp(1)
 
 

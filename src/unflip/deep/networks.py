@@ -20,8 +20,7 @@ class MLP(nn.Sequential):
     ----------
     input_shape : int or tuple of int
         Number of features, or the shape of one sample.
-    n_classes : int
-    hidden : int, default=256
+    n_classes, hidden : int
     dropout : float, default=0.0
         Dropout of the hidden layer. The paper's table has none; 0.5 guards against memorizing the noise.
     slope : float, default=0.01
@@ -52,8 +51,7 @@ class CNN6(nn.Sequential):
 
     Parameters
     ----------
-    in_channels : int
-    n_classes : int
+    in_channels, n_classes : int
     width : float, default=1.0
         Multiplies the numbers of channels.
     dropout : float, default=0.25
@@ -105,11 +103,8 @@ class CNN6(nn.Sequential):
 class LeNet(nn.Sequential):
     """LeNet-5 as VolMinNet uses it on MNIST: 6 @ 5 x 5, pool, 16 @ 5 x 5, pool, dense 120, 84, n_classes; ReLU.
 
-    Parameters
-    ----------
-    input_shape : tuple of int
-        (channels, height, width) of one image, 12 x 12 or larger; 28 x 28 gives the published 400-120-84 dense part.
-    n_classes : int
+    ``input_shape`` is (channels, height, width) of one image, 12 x 12 or larger; 28 x 28 gives the published 400-120-84
+    dense part.
 
     Examples
     --------
@@ -121,17 +116,10 @@ class LeNet(nn.Sequential):
         channels, height, width = input_shape
         flat = 16 * ((height // 2 - 4) // 2) * ((width // 2 - 4) // 2)
         super().__init__(
-            nn.Conv2d(channels, 6, 5, padding=2),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(2),
-            nn.Conv2d(6, 16, 5),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(flat, 120),
-            nn.ReLU(inplace=True),
-            nn.Linear(120, 84),
-            nn.ReLU(inplace=True),
+            *(nn.Conv2d(channels, 6, 5, padding=2), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
+            *(nn.Conv2d(6, 16, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
+            *(nn.Flatten(), nn.Linear(flat, 120), nn.ReLU(inplace=True)),
+            *(nn.Linear(120, 84), nn.ReLU(inplace=True)),
             nn.Linear(84, n_classes),
         )
 
@@ -194,10 +182,8 @@ def make_network(
     if network not in ("cnn6", "lenet"):
         raise ValueError(f"network must be 'mlp', 'cnn6', 'lenet', an nn.Module or a callable; got {network!r}")
     if len(shape) != 3:
-        raise ValueError(
-            f"network {network!r} needs images, samples of shape (channels, height, width); got {shape}. Reshape the "
-            "samples, or use network='mlp'"
-        )
+        fault = f"network {network!r} needs images, samples of shape (channels, height, width); got {shape}"
+        raise ValueError(f"{fault}. Reshape the samples, or use network='mlp'")
     smallest = 14 if network == "cnn6" else 12
     if min(shape[1:]) < smallest:
         raise ValueError(f"network {network!r} needs images of {smallest} x {smallest} or larger; got {shape[1:]}")
@@ -207,8 +193,7 @@ def make_network(
 def _fresh_copy(network: nn.Module) -> nn.Module:
     fresh = copy.deepcopy(network)
     for module in fresh.modules():
-        reset = getattr(module, "reset_parameters", None)
-        if callable(reset):
+        if callable(reset := getattr(module, "reset_parameters", None)):
             reset()
     return fresh
 
@@ -217,7 +202,5 @@ def _shape(input_shape: InputShape) -> tuple[int, ...]:
     sizes = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
     shape = tuple(int(size) for size in sizes)
     if not shape or min(shape) < 1:
-        raise ValueError(
-            f"input_shape must be the shape of one sample, such as 784 or (1, 28, 28); got {input_shape!r}"
-        )
+        raise ValueError(f"input_shape must be the shape of one sample, as 784 or (1, 28, 28); got {input_shape!r}")
     return shape

@@ -1,9 +1,10 @@
 """The one training loop of all deep methods, and prediction."""
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from unflip.deep.methods import Method
 
 
+@dataclass(eq=False, repr=False)
 class Trainer:
     """Train a method with Adam, and keep what is needed to continue: weights, moments, average and history.
 
@@ -38,12 +40,10 @@ class Trainer:
         Learning rate, passed to ``method.parameter_groups(lr)``; a group may set its own.
     decay_from : int, default=None
         From this epoch on, every learning rate is multiplied by ``(epochs - epoch) / (epochs - decay_from)``.
-    betas : tuple of float, default=(0.9, 0.999)
-        Betas of the Adam optimizer.
+    betas, weight_decay : tuple of float, default=(0.9, 0.999); float, default=0.0
+        Betas and L2 penalty of the Adam optimizer.
     beta1_after_decay : float, default=None
         Replaces the first beta from ``decay_from`` on. The Co-teaching family used 0.1.
-    weight_decay : float, default=0.0
-        L2 penalty of the Adam optimizer.
     ema : float, default=None
         Predict with an exponential moving average of the weights, ``average += (1 - d) (weights - average)`` after each
         step. d grows as ``(1 + step) / (10 + step)`` up to ``ema``, so that the first weights are soon forgotten. The
@@ -79,58 +79,43 @@ class Trainer:
     statistics of process 0.
     """
 
-    def __init__(
-        self,
-        method: "Method",
-        *,
-        epochs: int = 40,
-        batch_size: int = 128,
-        lr: float = 1e-3,
-        decay_from: int | None = None,
-        betas: tuple[float, float] = (0.9, 0.999),
-        beta1_after_decay: float | None = None,
-        weight_decay: float = 0.0,
-        ema: float | None = None,
-        seed: int = 0,
-        device: str | torch.device = "cpu",
-        progress: bool | str = "auto",
-        checkpoint: str | os.PathLike[str] | None = None,
-        steps_per_epoch: int | None = None,
-        optimizer: Callable[[list[dict[str, Any]]], torch.optim.Optimizer] | None = None,
-    ) -> None:
-        least = {"epochs": 1, "batch_size": 1, "steps_per_epoch": 1, "decay_from": 0, "seed": 0}
-        for name, value in zip(least, (epochs, batch_size, steps_per_epoch, decay_from, seed), strict=True):
-            if value is not None and value < least[name]:
-                raise ValueError(f"{name} must be at least {least[name]}; got {value}")
-        if ema is not None and not 0 <= ema < 1:
-            raise ValueError(f"ema must be in [0, 1), the share of the average that a step keeps, or None; got {ema}")
-        self.device = local_device(torch.device(device))
-        self.method = method.to(self.device)
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.decay_from = decay_from
-        self.betas = betas
-        self.beta1_after_decay = beta1_after_decay
-        self.weight_decay = weight_decay
-        self.ema = ema
-        self.seed = seed
-        self.progress = progress
-        self.checkpoint = None if checkpoint is None else Path(checkpoint)
-        self.steps_per_epoch = steps_per_epoch
+    method: "Method"
+    _: KW_ONLY
+    epochs: int = 40
+    batch_size: int = 128
+    lr: float = 1e-3
+    decay_from: int | None = None
+    betas: tuple[float, float] = (0.9, 0.999)
+    beta1_after_decay: float | None = None
+    weight_decay: float = 0.0
+    ema: float | None = None
+    seed: int = 0
+    device: Any = "cpu"
+    progress: bool | str = "auto"
+    checkpoint: Any = None
+    steps_per_epoch: int | None = None
+    optimizer: Any = None
 
-        groups = method.parameter_groups(lr)
-        if optimizer is None:
-            self.optimizer: torch.optim.Optimizer = Adam(groups, lr=lr, betas=betas, weight_decay=weight_decay)
-        else:
-            self.optimizer = optimizer(groups)
+    def __post_init__(self) -> None:
+        least = {"epochs": 1, "batch_size": 1, "steps_per_epoch": 1, "decay_from": 0, "seed": 0}
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if value is not None and value < smallest:
+                raise ValueError(f"{name} must be at least {smallest}; got {value}")
+        if self.ema is not None and not 0 <= self.ema < 1:
+            raise ValueError(f"ema, the share of the average that a step keeps, must be in [0, 1); got {self.ema}")
+        self.device = local_device(torch.device(self.device))
+        self.method.to(self.device)
+        self.checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
+        make = self.optimizer or partial(Adam, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
+        self.optimizer = make(self.method.parameter_groups(self.lr))
         for group in self.optimizer.param_groups:  # a checkpoint cannot hold NumPy's numbers
             group.update({name: value.item() for name, value in group.items() if isinstance(value, np.generic)})
-        self.average = None if ema is None else deepcopy(method).requires_grad_(False)
+        self.average = None if self.ema is None else deepcopy(self.method).requires_grad_(False)
         self.steps = 0
         self.history: list[Record] = []
         self._rates = [(group["lr"], group.get("betas")) for group in self.optimizer.param_groups]
-        self._method_settings = method_settings(method)  # now, because training may change what a method keeps
+        self._method_settings = method_settings(self.method)  # now, because training may change what a method keeps
 
     @property
     def model(self) -> "Method":
@@ -154,9 +139,8 @@ class Trainer:
             uint8 is kept as it is and scaled to [0, 1] one batch at a time; anything else becomes float32. Without y,
             an object that gives (x, y) or (x, y, weight) batches and can be iterated again and again, such as a
             DataLoader; its ``set_epoch``, if it has one, is called before each epoch.
-        y : array or tensor of shape (n,)
-            Labels 0, ..., n_classes - 1.
-        sample_weight : array or tensor of shape (n,), default=None
+        y, sample_weight : array or tensor of shape (n,), default=None
+            Labels 0, ..., n_classes - 1, and weights.
         evaluate : (x, y), iterable of (x, y) batches, or callable, default=None
             What to record after each epoch: the accuracy over all of these samples, or what the callable returns for
             the trainer, a number (recorded as accuracy) or a dict of numbers, strings, arrays, lists and dicts.
@@ -189,9 +173,8 @@ class Trainer:
                 batches = data.epoch(epoch, _seed(self.seed, epoch), self.batch_size, world)
                 loss = self._train(model, islice(batches, self.steps_per_epoch), epoch, world, bar)
                 if not isfinite(loss):
-                    raise FloatingPointError(
-                        f"{self.method.name} diverged: its loss is {loss} in epoch {epoch}; try a smaller learning rate"
-                    )
+                    fault = f"{self.method.name} diverged: its loss is {loss} in epoch {epoch}"
+                    raise FloatingPointError(f"{fault}; try a smaller learning rate")
                 world.copy_first(buffer for module in modules for buffer in module.buffers())
                 record: Record = {"epoch": epoch, "loss": loss, "lr": self.optimizer.param_groups[0]["lr"]}
                 record |= self._evaluate(evaluate, world)
@@ -244,14 +227,13 @@ class Trainer:
 
         Constants are copied: the average of -inf, as in the logarithm of a T with zeros, would be NaN.
         """
-        averaged: list[tuple[Tensor, Tensor]] = []
-        copied: list[tuple[Tensor, Tensor]] = []
+        pairs: tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]] = [], []
         if self.average is not None:
             trained = {name for name, p in self.method.named_parameters() if p.requires_grad}
             for (name, tensor), (_, average) in zip(_tensors(self.method), _tensors(self.average), strict=True):
-                statistic = name.endswith(("running_mean", "running_var"))
-                (averaged if name in trained or statistic else copied).append((tensor, average))
-        return averaged, copied
+                constant = name not in trained and not name.endswith(("running_mean", "running_var"))
+                pairs[constant].append((tensor, average))
+        return pairs
 
     def _set_rates(self, epoch: int) -> None:
         decays = self.decay_from is not None and epoch >= self.decay_from
@@ -281,8 +263,8 @@ class Trainer:
 
     def _settings(self, mark: Record) -> Record:
         """Return what a checkpoint must agree with to continue exactly, apart from the settings of the method."""
-        settings = {name: getattr(self, name) for name in ("batch_size", "lr", "decay_from", "betas", "weight_decay")}
-        settings |= {name: getattr(self, name) for name in ("beta1_after_decay", "ema", "seed", "steps_per_epoch")}
+        names = "batch_size lr decay_from betas weight_decay beta1_after_decay ema seed steps_per_epoch"
+        settings = {name: getattr(self, name) for name in names.split()}
         settings |= {"method": self.method.name, "optimizer": type(self.optimizer).__name__, **mark}
         settings["epochs"] = None if self.decay_from is None else self.epochs  # without decay, epochs may be added
         return {name: plain(value, name) for name, value in settings.items()}
@@ -307,9 +289,8 @@ class Trainer:
             self.optimizer.load_state_dict(state["optimizer"])
             self.steps, self.history = state["steps"], list(state["history"])
         except Exception as error:
-            raise ValueError(
-                f"{path} does not fit this method or optimizer; remove it to start again: {error}"
-            ) from error
+            fault = f"{path} does not fit this method or optimizer"
+            raise ValueError(f"{fault}; remove it to start again: {error}") from error
 
 
 def predict_logits(

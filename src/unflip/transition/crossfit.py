@@ -54,30 +54,21 @@ class CrossFitEM(NetworkEstimator):
         EM steps per round.
     warmup : int, default=2
         Rounds before T is updated for the first time.
-    batch_size : int, default=256
-    lr : float, default=1.5e-3
-        Learning rate of the Adam optimizer.
-    ema : float or None, default=0.99
-        Posteriors come from a moving average of the weights, see :class:`unflip.deep.Trainer`.
-    dropout, network_options, device, progress, classes
+    batch_size, lr, ema, dropout, network_options, device, progress, classes, random_state
         As in :class:`unflip.deep.NoisyLabelClassifier`.
-    random_state : int, RandomState instance or None, default=None
-        Seeds the folds, the networks and the default start.
 
     Attributes
     ----------
     transition_ : ndarray of shape (n_classes, n_classes)
         T[i, j] = P(noisy = j | clean = i).
-    start_ : ndarray of shape (n_classes, n_classes)
-        T before the refinement.
-    start_estimator_ : estimator or None
-        The fitted estimator that gave it.
+    start_, start_estimator_
+        T before the refinement, and the fitted estimator that gave it (None for a matrix).
     history_ : list of dict
         One per round: round, loss (of training), log_likelihood (of the noisy labels of unseen samples, before EM),
         volume, transition (after EM), seconds.
     methods_ : list of Method
         One per fold; ``predict_proba`` is the mean of their clean probabilities.
-    classes_, input_shape_, n_features_in_
+    classes_, input_shape_
         As in :class:`unflip.deep.NoisyLabelClassifier`.
 
     Notes
@@ -147,7 +138,11 @@ class CrossFitEM(NetworkEstimator):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to noisy labels y of any kind, shape (n_samples,), of a table or of images X."""
-        self._check_parameters()
+        self._check_numbers("ema")
+        if self.folds < 2:
+            raise ValueError(f"folds must be at least 2: each needs a network that did not see it; got {self.folds}")
+        if not (isinstance(self.warmup, Integral) and 0 <= self.warmup < self.rounds):
+            raise ValueError(f"warmup must be a whole number >= 0 and less than rounds; got {self.warmup!r}")
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         n, c = len(codes), len(self.classes_)
         if n < self.folds:
@@ -158,20 +153,16 @@ class CrossFitEM(NetworkEstimator):
         held_out = np.array_split(rng.permutation(n), self.folds)
         seen = [np.setdiff1d(np.arange(n), rows) for rows in held_out]
         trainers = [self._trainer(int(seed)) for seed in rng.randint(LARGEST_SEED, size=self.folds)]
-        default = VolMinNet(
-            self.network,
-            network_options=self.network_options,
-            device=self._device(),
-            progress=self.progress,
-            random_state=start_seed,
-        )
+        settings: dict[str, Any] = {"network_options": self.network_options, "progress": self.progress}
+        default = VolMinNet(self.network, **settings, device=self._device(), random_state=start_seed)
         self.start_, self.start_estimator_ = resolve_transition(self.start, default, X, codes, self.classes_, weighted)
 
         T: FloatArray = (1 - LIFT) * self.start_ + LIFT / c
         shares = [(X[rows], codes[rows], None if weighted is None else weighted[rows]) for rows in seen]
         posteriors = np.empty((n, c))
         self.history_ = []
-        for turn in self._rounds():
+        console, hidden = Console(stderr=True), not is_shown(self.progress)
+        for turn in track(range(self.rounds), "CrossFitEM", console=console, disable=hidden, transient=True):
             clock = time.perf_counter()
             losses = []
             for trainer, (x, labels, w), rows in zip(trainers, shares, held_out, strict=True):
@@ -183,16 +174,8 @@ class CrossFitEM(NetworkEstimator):
             volume = self.volume * max(0.0, 1 - 1.5 * turn / self.rounds)
             if turn >= self.warmup:
                 T = em_transition(posteriors, codes, T, volume=volume, steps=self.em_steps, sample_weight=weights)
-            self.history_.append(
-                {
-                    "round": turn,
-                    "loss": float(np.mean(losses)),
-                    "log_likelihood": likelihood,
-                    "volume": volume,
-                    "transition": T,
-                    "seconds": time.perf_counter() - clock,
-                }
-            )
+            record = {"round": turn, "loss": float(np.mean(losses)), "log_likelihood": likelihood, "volume": volume}
+            self.history_.append(record | {"transition": T, "seconds": time.perf_counter() - clock})
         self.transition_ = well_conditioned(T)
         self.methods_ = [trainer.model.cpu() for trainer in trainers]
         return self
@@ -204,22 +187,3 @@ class CrossFitEM(NetworkEstimator):
         trainer = Trainer(method, **settings, seed=seed, device=self._device(), progress=False)
         trainer.epochs = 0  # each round adds its own
         return trainer
-
-    def _rounds(self) -> Any:
-        shown, console = is_shown(self.progress), Console(stderr=True)
-        return track(range(self.rounds), "CrossFitEM", console=console, disable=not shown, transient=True)
-
-    def _check_parameters(self) -> None:
-        self._check_numbers(
-            whole=("rounds", "folds", "em_steps", "batch_size"),
-            positive=("lr",),
-            not_negative=("volume",),
-            fraction=("dropout",),
-            optional_fraction=("ema",),
-        )
-        if self.folds < 2:
-            raise ValueError(
-                f"folds must be at least 2, because each fold needs a network that did not see it; got {self.folds}"
-            )
-        if not (isinstance(self.warmup, Integral) and 0 <= self.warmup < self.rounds):
-            raise ValueError(f"warmup must be a whole number >= 0 and less than rounds; got {self.warmup!r}")

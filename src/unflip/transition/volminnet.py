@@ -41,23 +41,19 @@ class VolMinNet(NetworkEstimator):
     epochs : int, default=24
         The least number of epochs; on small data there are more, until 1,000 steps are done.
     batch_size : int, default=128
-    lr : float, default=0.01
-        Learning rate of the network, which SGD trains with ``momentum`` and ``weight_decay``.
+    lr, momentum, weight_decay : float, default=0.01, 0.9, 1e-4
+        Settings of SGD, which trains the network.
     volume : float, default=1e-4
         Weight of log|det T|.
     validation_fraction : float, default=0.1
         Part of the noisy data that is held out to choose the epoch. With 0, the last epoch is taken.
-    momentum : float, default=0.9
-    weight_decay : float, default=1e-4
     transition_lr : float, default=0.01
         Learning rate of w, which Adam trains without weight decay.
     init : float or "paper", default=-2.0
         Every w at the start, the logit of off-diagonal / diagonal. -2 is the published code's; "paper" is
         log(1 / (n_classes - 2)).
-    network_options, device, progress, classes
+    network_options, device, progress, classes, random_state
         As in :class:`unflip.deep.NoisyLabelClassifier`.
-    random_state : int, RandomState instance or None, default=None
-        Seeds the split, the initial weights and the order of the samples.
 
     Attributes
     ----------
@@ -66,10 +62,8 @@ class VolMinNet(NetworkEstimator):
     history_ : list of dict
         One per epoch: epoch, loss, validation_loss, transition, seconds.
     best_epoch_ : int
-        The epoch that was taken.
-    methods_ : list of Method
-        The method of that epoch, in a list of one.
-    classes_, input_shape_, n_features_in_
+        The epoch that was taken; ``methods_`` has the method of that epoch.
+    classes_, input_shape_, methods_
         As in :class:`unflip.deep.NoisyLabelClassifier`.
 
     See Also
@@ -79,9 +73,9 @@ class VolMinNet(NetworkEstimator):
 
     Notes
     -----
-    The published code runs 60 epochs on MNIST, and 80 on CIFAR-10, where it divides the learning rate by ten at epochs
-    30 and 60 and trains w with SGD; it starts at -4.5 for 100 classes. A volume of 1e-2 and more made T worse with the
-    MLP on Fashion-MNIST with symmetric noise 0.6.
+    The published code has these learning rates, runs 60 epochs on MNIST, and 80 on CIFAR-10, where it divides the rate
+    by ten at epochs 30 and 60 and trains w with SGD (0.01); it starts at -4.5 for 100 classes. A volume of 1e-2 and
+    more made T worse with the MLP on Fashion-MNIST with symmetric noise 0.6.
 
     Inputs are used as they are, only uint8 is scaled to [0, 1]: bring features to about unit scale first.
 
@@ -135,12 +129,7 @@ class VolMinNet(NetworkEstimator):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to noisy labels y of any kind, shape (n_samples,), of a table or of images X."""
-        self._check_numbers(
-            whole=("epochs", "batch_size"),
-            positive=("lr", "transition_lr"),
-            not_negative=("volume", "momentum", "weight_decay"),
-            fraction=("validation_fraction",),
-        )
+        self._check_numbers()
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         rng = shared_random_state(self.random_state)
         seed = int(rng.randint(LARGEST_SEED))
@@ -149,16 +138,9 @@ class VolMinNet(NetworkEstimator):
         settings = {"volume": self.volume, "init": self.init, "transition_lr": self.transition_lr}
         with seeded(seed):
             method = VolMinNetMethod(self._network_factory(), len(self.classes_), **settings)
-        trainer = Trainer(
-            method,
-            epochs=max(self.epochs, self._epochs_of(LEAST_STEPS, len(train))),
-            batch_size=self.batch_size,
-            lr=self.lr,
-            seed=seed,
-            device=self._device(),
-            progress=self.progress,
-            optimizer=self._optimizer,
-        )
+        epochs = max(self.epochs, self._epochs_of(LEAST_STEPS, len(train)))
+        options: dict[str, Any] = {"batch_size": self.batch_size, "lr": self.lr, "progress": self.progress}
+        trainer = Trainer(method, epochs=epochs, seed=seed, device=self._device(), optimizer=self._optimizer, **options)
         best = np.inf
 
         def look(trainer: Trainer, record: dict[str, Any]) -> None:
@@ -201,11 +183,7 @@ class _Together:
 
 
 class VolMinNetMethod(Method):
-    """Forward correction with a T that is learned too, with the smallest volume that explains the noisy labels.
-
-    ::
-
-        loss = mean of -log (softmax(logits) T)[y]  +  volume x log |det T|
+    """The loss of :class:`unflip.transition.VolMinNet`: forward correction with a T that is learned too.
 
     The diagonal of T is the largest entry of each row.
 
@@ -217,12 +195,6 @@ class VolMinNetMethod(Method):
         Where T starts. If None, it starts as ``init`` says.
     volume, init, transition_lr
         As in :class:`unflip.transition.VolMinNet`. T has its own parameter group without weight decay.
-
-    Notes
-    -----
-    The published code trains the network with SGD (0.01, momentum 0.9, weight decay 1e-4) and T with Adam (0.01) on
-    MNIST, and T with SGD (0.01) on CIFAR-10. It takes the T of the epoch with the smallest loss on held-out noisy
-    labels, as :class:`unflip.transition.VolMinNet` does. ``transition`` is the T learned so far.
     """
 
     name = "volminnet"
@@ -264,14 +236,7 @@ class VolMinNetMethod(Method):
 
 
 class TransitionMatrix(nn.Module):
-    """A trainable T; ``forward()`` returns log T, shape (c, c).
-
-    ::
-
-        A = 1 on the diagonal, sigmoid(w[i, j]) off it;    T[i, j] = A[i, j] / sum_k A[i, k]
-
-    ``init`` is every w at the start; "paper" is log(1 / (n_classes - 2)).
-    """
+    """A trainable T; ``forward()`` returns log T, shape (c, c). The formula and ``init`` are those of ``VolMinNet``."""
 
     off_diagonal: Tensor  # bool, (c, c)
 

@@ -37,14 +37,9 @@ def make_method(
     prior: ArrayLike | None = None,
     **settings: Any,
 ) -> Method:
-    """Return a method by its name, with fresh networks.
+    """Return the method with this name, one of ``unflip.registry.names("deep")``, with fresh networks.
 
-    Parameters
-    ----------
-    name : str
-        One of ``unflip.registry.names("deep")``.
-    network_factory, n_classes, transition, prior, **settings
-        As in :class:`Method`; :func:`unflip.deep.make_network` makes factories.
+    The other parameters are those of :class:`Method`; :func:`unflip.deep.make_network` makes factories.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What a deep method is: a module whose forward is the loss of a batch."""
+"""What a deep method is: a module whose forward is the loss of a batch; and the base of those that select samples."""
 
 import inspect
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -52,9 +52,8 @@ class Method(nn.Module):
         super().__init__()
         self.n_classes = n_classes
         self.networks = nn.ModuleList(network_factory() for _ in range(self.n_networks))
-        self.given_transition = (
-            None if transition is None else check_transition(transition, n_classes, invertible=False)
-        )
+        T = None if transition is None else check_transition(transition, n_classes, invertible=False)
+        self.given_transition = T
         self.given_prior = check_prior(np.full(n_classes, 1 / n_classes) if prior is None else prior, n_classes)
 
     def __init_subclass__(cls) -> None:
@@ -89,18 +88,14 @@ class Method(nn.Module):
         """Return the outputs of one network, shape (b, n_classes)."""
         z: Tensor = self.networks[network](x)
         if z.ndim != 2 or z.shape[1] != self.n_classes:
-            raise ValueError(
-                f"the network must return one logit per class, shape (b, {self.n_classes}); got {tuple(z.shape)}"
-            )
+            fault = f"the network must return one logit per class, shape (b, {self.n_classes})"
+            raise ValueError(f"{fault}; got {tuple(z.shape)}")
         return z
 
     def required_transition(self) -> FloatArray:
         """Return T for a method that cannot do without it."""
         if self.given_transition is None:
-            raise ValueError(
-                f"method {self.name!r} needs transition, T[i, j] = P(noisy = j | clean = i); "
-                "give the matrix, or an estimate of it"
-            )
+            raise ValueError(f"method {self.name!r} needs transition; give T[i, j] = P(noisy = j | clean = i)")
         return self.given_transition
 
     @classmethod
@@ -109,6 +104,63 @@ class Method(nn.Module):
         return cls.needs_transition
 
 
+class SmallLossMethod(Method):
+    """A method that trusts small losses; its parameters are those of :class:`unflip.deep.methods.CoTeaching`.
+
+    A network learns labels that are consistent with each other before it learns the wrong ones, so in a batch the
+    samples with small losses mostly have correct labels. The share ``forget(epoch)`` with the largest losses is left
+    out.
+    """
+
+    needs_transition = True  # for forget_rate="auto"; with a given rate it is False
+
+    def __init__(
+        self,
+        *arguments: Any,
+        forget_rate: float | Literal["auto"] = "auto",
+        num_gradual: int = 10,
+        exponent: float = 1.0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(*arguments, **settings)
+        self.needs_transition = self.wants_transition(forget_rate=forget_rate)
+        if forget_rate == "auto":
+            forget_rate = max(1 - float(self.given_prior @ self.required_transition().diagonal()), 0.0)
+        if isinstance(forget_rate, str) or not 0 <= forget_rate < 1:
+            raise ValueError(f"forget_rate must be 'auto' or a number in [0, 1); got {forget_rate!r}")
+        if num_gradual < 0 or exponent <= 0:
+            got = f"{num_gradual} and {exponent}"
+            raise ValueError(f"num_gradual must not be negative and exponent must be positive; got {got}")
+        self.forget_rate, self.num_gradual, self.exponent = float(forget_rate), num_gradual, exponent
+
+    def forget(self, epoch: int) -> float:
+        """Return the share left out in an epoch: ``linspace(0, forget_rate ** exponent, num_gradual)``, then the rate.
+
+        Epochs count from 0, so nothing is left out in the first one. The published loops train from their epoch 1 on:
+        they skip the zero and are one step ahead.
+        """
+        if epoch >= self.num_gradual:
+            return self.forget_rate
+        return self.forget_rate**self.exponent * epoch / (self.num_gradual - 1) if self.num_gradual > 1 else 0.0
+
+    def n_kept(self, epoch: int, size: int) -> int:
+        """Return how many of ``size`` samples are kept: int((1 - forget) size), but at least one."""
+        return max(1, int((1 - self.forget(epoch)) * size))
+
+    @classmethod
+    def wants_transition(cls, **settings: Any) -> bool:
+        return settings.get("forget_rate", "auto") == "auto"
+
+    def extra_repr(self) -> str:
+        return f"forget_rate={self.forget_rate:.4g}, num_gradual={self.num_gradual}, exponent={self.exponent}"
+
+
 def weighted_mean(losses: Tensor, weight: Tensor | None) -> Tensor:
     """Return the mean of weight x loss, a scalar."""
     return losses.mean() if weight is None else (weight * losses).mean()
+
+
+def mean_of_smallest(losses: Tensor, ranking: Tensor, k: int, weight: Tensor | None) -> Tensor:
+    """Return the mean of weight x loss over the samples with the k smallest entries of ``ranking``, a scalar."""
+    chosen = ranking.detach().topk(k, largest=False, sorted=False).indices
+    return weighted_mean(losses.index_select(0, chosen), None if weight is None else weight.index_select(0, chosen))

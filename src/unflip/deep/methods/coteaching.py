@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from unflip.deep.losses import cross_entropy
-from unflip.deep.methods._small_loss import SmallLossMethod, mean_of_smallest
+from unflip.deep.methods._base import SmallLossMethod, mean_of_smallest
 
 
 class CoTeaching(SmallLossMethod):

@@ -75,10 +75,9 @@ class CoTeachingPlus(CoTeaching):
             kept_1, kept_2, k = kept_1 | everything, kept_2 | everything, torch.where(everything, len(y), k)
         # As a product with zeros, an empty selection still gives every parameter a gradient.
         total = losses_1 * kept_1 + losses_2 * kept_2
-        if weight is not None:
-            total = total * weight
-        loss = total.sum() / k.clamp(min=1)
-        return loss / k.clamp(min=1) if self.divide_twice else loss
+        n = k.clamp(min=1)
+        loss = (total if weight is None else total * weight).sum() / n
+        return loss / n if self.divide_twice else loss
 
 
 def _smallest_of(losses: Tensor, members: Tensor, k: Tensor) -> Tensor:

@@ -5,13 +5,7 @@ from unflip.deep.methods._base import Method
 
 
 class CrossEntropy(Method):
-    """Cross-entropy on the noisy labels, as if they were clean.
-
-    Parameters
-    ----------
-    network_factory, n_classes, transition, prior
-        As in :class:`unflip.deep.methods.Method`; T and the prior are not used.
-    """
+    """Cross-entropy on the noisy labels, as if they were clean: T and the prior are not used."""
 
     name = "ce"
     loss = staticmethod(cross_entropy)

@@ -7,17 +7,9 @@ from unflip.deep.methods._base import Method
 
 
 class Forward(Method):
-    """Cross-entropy of the noisy labels under the network's clean probabilities, moved by T.
+    """The mean of :class:`unflip.deep.ForwardLoss`, the cross-entropy of the noisy labels through T.
 
-    ::
-
-        loss = mean of -log (softmax(logits) T)[y]
-
-    Parameters
-    ----------
-    network_factory, n_classes, transition, prior
-        As in :class:`unflip.deep.methods.Method`; T is required, the prior is not used. The loss alone is
-        :class:`unflip.deep.ForwardLoss`.
+    The parameters are those of :class:`unflip.deep.methods.Method`; T is required, the prior is not used.
     """
 
     name = "forward"

@@ -9,7 +9,7 @@ from unflip.deep.methods._base import Method, weighted_mean
 
 
 class GCE(Method):
-    """Generalized cross-entropy, L_q = (1 - p_y^q) / q, and its truncated variant.
+    """The mean of :class:`unflip.deep.GCELoss`, or later of :class:`unflip.deep.TruncatedGCELoss`; see their notes.
 
     Parameters
     ----------
@@ -21,15 +21,6 @@ class GCE(Method):
     truncate_from : int, default=40
         First epoch that truncates, if ``k`` is given; the paper's is 40 of 120 epochs. Training for fewer epochs than
         that never truncates.
-
-    Notes
-    -----
-    The published pruning keeps the choice of the best network so far for ten epochs; here the network being trained
-    chooses, in every step (:class:`unflip.deep.TruncatedGCELoss`).
-
-    References
-    ----------
-    Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels, NeurIPS 2018.
     """
 
     name = "gce"
@@ -43,7 +34,5 @@ class GCE(Method):
         self.truncate_from = truncate_from
 
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
-        loss = self.loss
-        if self.truncated_loss is not None and epoch >= self.truncate_from:
-            loss = self.truncated_loss
+        loss = self.loss if epoch < self.truncate_from else self.truncated_loss or self.loss
         return weighted_mean(loss(self.logits(x), y), weight)

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from unflip.deep.methods._small_loss import SmallLossMethod, mean_of_smallest
+from unflip.deep.methods._base import SmallLossMethod, mean_of_smallest
 
 
 class JoCoR(SmallLossMethod):
@@ -54,7 +54,6 @@ class JoCoR(SmallLossMethod):
 def joint_losses(z_1: Tensor, z_2: Tensor, y: Tensor, co_lambda: float) -> Tensor:
     """Return the joint loss of each sample, shape (b,), from both networks' logits, each (b, c)."""
     log_p1, log_p2 = z_1.log_softmax(1), z_2.log_softmax(1)
-    difference = log_p1 - log_p2
-    divergence = ((log_p1.exp() - log_p2.exp()) * difference).sum(1)
+    divergence = ((log_p1.exp() - log_p2.exp()) * (log_p1 - log_p2)).sum(1)
     ce = -(log_p1 + log_p2).gather(1, y.unsqueeze(1)).squeeze(1)
     return (1 - co_lambda) * ce + co_lambda * divergence

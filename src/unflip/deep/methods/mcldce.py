@@ -11,20 +11,14 @@ from unflip.deep.methods._base import Method
 
 
 class MCLDCE(Method):
-    """The squared loss, decomposed, with the label-dependent part corrected through T.
-
-    ::
-
-        metric="noisy"    loss = mean of |M'h - e_y|^2
-        metric="clean"    loss = mean of 1 + |h|^2 - 2 <t, h>,    t = row y of M^+
-        h = softmax(logits) or the raw logits
+    """The mean of :class:`unflip.deep.MCLDCELoss`: the squared loss, its label-dependent part corrected through T.
 
     Parameters
     ----------
     network_factory, n_classes, transition, prior
         As in :class:`unflip.deep.methods.Method`; T is required, and only the published operator reads the prior.
     operator, output, metric
-        As in :class:`unflip.deep.MCLDCELoss`, the loss alone. With ``output="raw"`` the outputs are estimates of the
+        As in the loss. With ``output="raw"`` the outputs are estimates of the
         probabilities themselves; ``predict`` then returns the logarithm of the nearest probabilities.
     """
 

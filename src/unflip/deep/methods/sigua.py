@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from unflip.deep.losses import cross_entropy
-from unflip.deep.methods._small_loss import SmallLossMethod
+from unflip.deep.methods._base import SmallLossMethod
 
 
 class SIGUA(SmallLossMethod):
@@ -54,6 +54,5 @@ class SIGUA(SmallLossMethod):
         n_bad = max(1, int(self.rate * rejected)) if rejected else 0
         order = losses.detach().topk(n_good + n_bad, largest=False).indices  # ascending
         counted = (losses if weight is None else weight * losses).index_select(0, order)
-        if n_bad == 0:
-            return counted.mean()
-        return counted[:n_good].mean() - self.scale * counted[n_good:].mean()
+        good = counted[:n_good].mean()
+        return good - self.scale * counted[n_good:].mean() if n_bad else good
