@@ -13,7 +13,7 @@ from tests.commands.conftest import NAMES, T, make_frame, table_of
 from unflip import load, registry
 from unflip._output import check_place
 from unflip.audit import find_label_errors
-from unflip.commands import audit_table, find_noise, fit_table, predict_table, read_for, write_fit_page
+from unflip.commands import audit_table, find_noise, fit_out_of_core, fit_table, predict_table, read_for, write_fit_page
 from unflip.commands.folders import check_folder
 from unflip.metrics import transition_error
 from unflip.models import card
@@ -243,7 +243,32 @@ class TestOneTransition:
         np.testing.assert_array_equal(judge.transition_, T)
 
     def test_audit(self, scaled):
+        np.testing.assert_array_equal(audit_table(scaled).transition, find_noise(scaled).transition)
         plain = replace(scaled, sample_weight=None)
         np.testing.assert_array_equal(audit_table(plain).transition, find_noise(plain).transition)
         X = Preprocessor(standardize=False).fit_transform(plain.X)
         np.testing.assert_array_equal(find_label_errors(X, plain.y).transition, find_noise(plain).transition)
+
+
+def test_a_test_file_is_read_with_the_kinds_of_the_training_data(tmp_path):
+    """Codes such as 01 are a category if one of them is no number, also in a test file in which all are numbers."""
+    rng = np.random.default_rng(0)
+    code = rng.integers(1, 4, size=400)
+    y = np.where(rng.uniform(size=400) < 0.1, rng.integers(1, 4, size=400), code)
+    rows = [f"{k:02d},{rng.normal():.3f},{'abc'[label - 1]}" for k, label in zip(code, y, strict=True)]
+    (tmp_path / "train.csv").write_text("\n".join(["code,x,kind", *rows[:300], "x,0.1,a"]) + "\n")
+    (tmp_path / "test.csv").write_text("\n".join(["code,x,kind", *rows[300:]]) + "\n")
+    table = read_table(tmp_path / "train.csv", "kind")
+    options = {"test": lambda kinds: read_table(tmp_path / "test.csv", "kind", kinds=kinds), "transition": np.eye(3)}
+    assert fit_table(table, **options).accuracy.estimate > 0.85
+    assert fit_out_of_core(tmp_path / "train.csv", "kind", **options).accuracy.estimate > 0.85
+
+
+@pytest.mark.slow
+def test_networks_too_have_one_transition(tmp_path):
+    pytest.importorskip("torch")
+    table = table_of(make_frame()[0].drop(columns=["id", "note"]))
+    T = find_noise(table, network="mlp", random_state=0).transition
+    fitted = fit_table(table, network="mlp", test=table, epochs=1, random_state=0)
+    np.testing.assert_allclose(fitted.noise.transition, T, atol=1e-5)
+    assert fitted.model.classifier_.transition is None

@@ -18,6 +18,7 @@ def audit(
     network: options.NetworkOption = options.Network.linear,
     transition: options.Transition = "auto",
     folds: Annotated[int, typer.Option(min=2, help="Each label is judged by a model trained on the other folds.")] = 5,
+    weights: options.Weights = None,
     drop: options.Drop = None,
     image_size: options.ImageSize = None,
     epochs: options.Epochs = None,
@@ -42,7 +43,7 @@ def audit(
         check_folder(out, FILES)
         with terminal.steps(network.value) as tell:
             tell(f"reading {data}")
-            table = terminal.read(data, label, None, drop, image_size)
+            table = terminal.read(data, label, weights, drop, image_size)
             judging = f"judging {len(table.y):,} labels"
             errors = audit_table(
                 table,
@@ -62,7 +63,9 @@ def audit(
         terminal.print_json({"out": str(out), **summary})
         return
     console = Console()
-    terminal.print_noise(console, Noise.of(errors.given, errors.transition), errors.noise_rates, errors.rate)
+    terminal.print_noise(
+        console, Noise.of(errors.given, errors.transition, table.sample_weight), errors.noise_rates, errors.rate
+    )
     terminal.print_accuracies(console, len(errors.given), compared)
     n, n_suspects = len(errors.scores), len(errors.suspects)
     if n_suspects:

@@ -1,6 +1,7 @@
 """``unflip fit``: from a table to a saved model."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,7 @@ WORKERS = (
     "same path."
 )
 PAGE = "Write a page with the noise, the classifiers and, for a network, its training."
-SAMPLE = "Out of core: the rows that preprocessing and T are learned from."
+SAMPLE = "Out of core: the number of rows from which preprocessing and T are learned."
 TEST = "Noisy labels to estimate the accuracy from."
 
 
@@ -75,7 +76,7 @@ def fit(
 
         _check(network, epochs, out, page)
         with terminal.steps(network.value) as tell:
-            tested = None if test is None else terminal.read(test, label, weights, None, image_size)
+            tested = None if test is None else partial(terminal.read, test, label, weights, None, image_size)
             further: dict[str, Any] = {"test": tested, "random_state": seed, "tell": tell}
             if out_of_core:
                 T = None if transition == "auto" else transition

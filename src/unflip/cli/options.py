@@ -11,8 +11,8 @@ from unflip import registry
 Network = StrEnum("Network", ("linear", "mlp", "cnn6"))
 ESTIMATORS = ", ".join(registry.names("transition"))
 DATA = "CSV, TSV, Parquet or NPZ file, or a folder of images, one folder per class."
-T = f"T = P(given label | clean label) as JSON, CSV or NPY, or its estimator: {ESTIMATORS}."
-EPOCHS = "Epochs of a network. Estimating T has its own number."
+T = f"T = P(given label | clean label) as JSON, CSV or NPY, or its estimator: {ESTIMATORS}; auto is the default one."
+EPOCHS = "Epochs of a network. The estimate of T uses its own number of epochs."
 Data = Annotated[Path, Argument(metavar="DATA", help=DATA)]
 Model = Annotated[Path, Argument(metavar="MODEL", help="Folder of a saved model.")]
 Label = Annotated[str | None, Option(metavar="COLUMN", help="Column of the labels, or their key in an NPZ file.")]

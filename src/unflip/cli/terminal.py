@@ -30,8 +30,15 @@ MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # their messages fro
 TRACEBACK = "UNFLIP_TRACEBACK"  # environment variable: show where an error happened
 
 
-def read(data: Path, label: str | None, weights: str | None, drop: list[str] | None, image_size: str | None) -> Any:
-    """Read DATA with its labels."""
+def read(
+    data: Path,
+    label: str | None,
+    weights: str | None,
+    drop: list[str] | None,
+    image_size: str | None,
+    kinds: Mapping[str, str] | None = None,
+) -> Any:
+    """Read DATA with its labels; ``kinds`` are those of columns that are already known."""
     from unflip.tables import read_table
 
     if data.is_file() and data.suffix.lower() != ".npz":
@@ -42,7 +49,7 @@ def read(data: Path, label: str | None, weights: str | None, drop: list[str] | N
             f"it must be HEIGHTxWIDTH, such as 32x32; got {image_size!r}", param_hint="--image-size"
         )
     sides = None if size is None else (int(size[1]), int(size[2]))
-    return read_table(data, label, weights, drop or (), image_size=sides)
+    return read_table(data, label, weights, drop or (), image_size=sides, kinds=kinds)
 
 
 def required(label: str | None, data: Path) -> str:
@@ -63,6 +70,11 @@ def read_matrix(transition: str, table: Any, network: str, seed: int) -> Any:
 
     if transition in registry.names("transition"):
         return make_transition_estimator(transition, network, random_state=seed)
+    if not Path(transition).suffix and not Path(transition).exists():
+        raise ValueError(
+            f"{transition!r} is neither a file nor an estimator of T; give a .json, .csv or .npy file, or one of "
+            f"{', '.join(registry.names('transition'))}"
+        )
     return read_transition(transition, np.unique(labels(table)))
 
 

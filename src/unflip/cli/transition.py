@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from unflip import registry
 from unflip.cli.options import ESTIMATORS, Data, Drop, ImageSize, Json, Label, Network, NetworkOption, Seed, Weights
 from unflip.cli.terminal import one_sentence, print_json, print_noise, print_unused_of, read, shown, steps
 
@@ -35,6 +36,8 @@ def transition(
         from unflip.commands.folders import check_folder
         from unflip.commands.transition import FILES
 
+        if method is not None:
+            registry.find(method, "transition")  # an unknown name is refused before the work
         if out is not None:
             import unflip.report.figures  # noqa: F401 - if matplotlib is missing, say so before the work
 

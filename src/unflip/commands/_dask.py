@@ -6,12 +6,14 @@ from contextlib import contextmanager
 
 from distributed import Client, KilledWorker
 
+TIMEOUT = 10  # seconds to wait for the scheduler
+
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
     """Make the scheduler at ``address``, such as ``tcp://10.0.0.1:8786``, the active one."""
     try:
-        client = Client(address, timeout=10)  # seconds
+        client = Client(address, timeout=TIMEOUT)
     except (OSError, TimeoutError, ValueError) as error:
         raise ValueError(f"there is no Dask scheduler at {address}: {error}") from error
     with client:

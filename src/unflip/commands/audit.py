@@ -45,7 +45,7 @@ def audit_table(
     Parameters
     ----------
     table : Table
-        A table from :func:`unflip.tables.read_table` with labels.
+        A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
     network : {"linear", "mlp", "cnn6"}, default="linear"
         What judges the labels: :class:`~unflip.transition.VolMin`, or a network trained by MC-LDCE.
     transition : array-like of shape (n_classes, n_classes) or estimator, default=None
@@ -64,7 +64,9 @@ def audit_table(
         classifier = make_transition_estimator(None, network)  # VolMin is a classifier as well
     else:
         classifier = make_classifier("mcldce", network, None, epochs=epochs, progress=progress)
-    options = {"cv": folds, "random_state": random_state, "on_fold": on_fold}
+        if transition is None:
+            transition = make_transition_estimator(None, network, random_state=random_state, progress=progress)
+    options = {"cv": folds, "random_state": random_state, "on_fold": on_fold, "sample_weight": table.sample_weight}
     return find_label_errors(features(table, network), y, classifier, transition, **options)
 
 
@@ -84,7 +86,8 @@ def compare_classifiers(
     """
     T, classes = errors.transition, errors.classes
     judge = "VolMin" if network == "linear" else f"mcldce, {network}"
-    found = {judge: clean_accuracy(errors.given, classes[errors.proba.argmax(axis=1)], T, classes=classes)}
+    options: dict[str, Any] = {"classes": classes, "sample_weight": table.sample_weight}
+    found = {judge: clean_accuracy(errors.given, classes[errors.proba.argmax(axis=1)], T, **options)}
     if network == "linear":
         name, baseline = make_baseline(network, len(classes), random_state=random_state)
         baseline.set_params(classes=classes)  # a fold may lack one
@@ -93,8 +96,9 @@ def compare_classifiers(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # rare classes and unused columns: the audit has told of them
             X = Preprocessor().fit_transform(samples(table.X, network))
-            predicted = cross_val_predict(baseline, X, errors.given, cv=splitter)
-        found[name] = clean_accuracy(errors.given, predicted, T, classes=classes)
+            params = {} if table.sample_weight is None else {"sample_weight": table.sample_weight}
+            predicted = cross_val_predict(baseline, X, errors.given, cv=splitter, params=params)
+        found[name] = clean_accuracy(errors.given, predicted, T, **options)
     return found
 
 

@@ -118,7 +118,7 @@ def fit_table(
     method: str = "mcldce",
     network: str = "linear",
     transition: Any = None,
-    test: Table | None = None,
+    test: Table | Callable[[dict[str, str]], Table] | None = None,
     holdout: float = 0.2,
     epochs: int | None = None,
     random_state: Any = None,
@@ -138,8 +138,9 @@ def fit_table(
     transition : array-like of shape (n_classes, n_classes) or estimator, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, T is estimated by the default estimator. For
         a method that does not use T, it serves the estimated accuracy only.
-    test : Table, default=None
-        Noisy labels to estimate the accuracy from. If None, part of the table is held out.
+    test : Table or callable, default=None
+        Noisy labels to estimate the accuracy from, or a function that reads them, given the kinds of the columns that
+        the training data showed. If None, part of the table is held out.
     holdout : float, default=0.2
         The share of each class that is held out, and not trained on, if there is no ``test``.
     epochs : int, default=None
@@ -164,16 +165,21 @@ def fit_table(
         X, X_test = (_safe_indexing(X, rows) for rows in parts)
         y, y_test = (y[rows] for rows in parts)
         weights, test_weights = (None if weights is None else weights[rows] for rows in parts)
-    else:
+    raw = model.fit_preprocessor(X)
+    if test is not None:
+        test = test(model.kinds) if callable(test) else test
         X_test, y_test, test_weights = samples(test.X, network), labels(test), test.sample_weight
         check_same_kind(y, y_test)
-
-    first = "estimating T, then " if network != "linear" and given is None else ""
-    tell(f"{first}fitting {method}, {network}, to {len(y):,} rows")
-    raw = model.fit_preprocessor(X)
     X_train, X_test = model.standardized(raw), model.samples(X_test)
+    if network != "linear" and estimates and registry.find(method, "deep").takes_transition:
+        tell(f"estimating T from {len(y):,} rows")
+        estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
+        model.classifier.set_params(transition=estimated_transition(X_train, y, weights, estimator))
+    tell(f"fitting {method}, {network}, to {len(y):,} rows")
     evaluate = None if network == "linear" else (X_test, y_test)
     model.fit_features(raw, y, weights, evaluate=evaluate)
+    if network != "linear" and estimates:
+        model.classifier_.set_params(transition=None)  # so that it reads as T estimated, not as T given
     T = given if given is not None else getattr(model.classifier_, "transition_", None)
     if T is None:
         tell("estimating T, which the method itself does not need")

@@ -119,6 +119,10 @@ def fit_out_of_core(
         unused = unused_columns(split.rows)
         sample, y, w = split.taken(split.sample, unused)
         preprocessor = Preprocessor().fit(sample)
+        if callable(test):
+            shell = TableClassifier()
+            shell.preprocessor_ = preprocessor
+            test = test(shell.kinds)
         estimator = None
         if T is None:
             tell(f"estimating T from {len(y):,} rows")
