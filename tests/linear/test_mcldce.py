@@ -619,7 +619,7 @@ def test_wide_data_have_the_same_grid_and_skip_empty_folds(noisy_digits, monkeyp
     X, noisy = X[:300], noisy[:300]
     weights = np.where(np.arange(300) < 100, 0.0, 1.0)  # the first of three folds counts nothing
     sums = MCLDCEClassifierCV(T10, cv=KFold(3)).fit(X, noisy, weights)
-    monkeypatch.setattr("unflip.linear.mcldce.is_wide", lambda _: True)
+    monkeypatch.setattr("unflip.linear.mcldce._is_wide", lambda _: True)
     rows = MCLDCEClassifierCV(T10, cv=KFold(3)).fit(kind(X), noisy, weights)
     np.testing.assert_allclose(rows.alphas_, sums.alphas_)
     np.testing.assert_allclose(rows.risk_[4:], sums.risk_[4:], rtol=1e-4)
