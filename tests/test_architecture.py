@@ -1,4 +1,4 @@
-"""Who may import whom, read from the syntax tree of every source file."""
+"""Who may import whom, read from the syntax tree of every source file; and where the tests of each file are."""
 
 import ast
 import sys
@@ -50,6 +50,12 @@ LIBRARIES = {
     "joblib": ("bench/*", "cli/bench.py", "tables/*"),  # scikit-learn brings it
     "matplotlib": ("report/*",),
     "jinja2": ("page/*",),
+}
+
+# Files without a test file of their own, and why.
+UNTESTED = {
+    "cli/__main__.py": "one call; tests/cli start it as a process",
+    "cli/options.py": "declarations only; the commands that share them are tested",
 }
 
 
@@ -115,6 +121,14 @@ def library_problem(name: str, part: str, library: str) -> str | None:
     return None
 
 
+def untested(root: Path, tests: Path) -> list[str]:
+    """Each file below root without its test file: a/_b.py is tested in a/test_b.py."""
+    files = (path.relative_to(root) for path in sorted(root.rglob("*.py")) if path.name != "__init__.py")
+    return [
+        file.as_posix() for file in files if not (tests / file.parent / f"test_{file.name.removeprefix('_')}").is_file()
+    ]
+
+
 def test_imports_keep_their_direction():
     assert (SOURCE / "__init__.py").is_file()
     assert not violations(SOURCE)
@@ -173,3 +187,15 @@ def test_the_checker_passes_what_is_allowed(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_text(code)
     assert violations(tmp_path) == []
+
+
+def test_tests_mirror_the_tree():
+    assert untested(SOURCE, Path(__file__).parent) == sorted(UNTESTED)
+
+
+def test_a_file_without_its_test_is_found(tmp_path):
+    for name in ("src/a/__init__.py", "src/a/_b.py", "src/a/c.py", "src/d.py", "tests/a/test_b.py", "tests/test_c.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert untested(tmp_path / "src", tmp_path / "tests") == ["a/c.py", "d.py"]

@@ -6,7 +6,6 @@ from dataclasses import asdict
 
 import pytest
 
-from unflip._output import write_whole
 from unflip.bench.record import make_record
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
@@ -133,20 +132,6 @@ def test_stores_merge_by_copying(store, cells, tmp_path):
     for path in (other.folder / "records").iterdir():
         (store.folder / "records" / path.name).write_bytes(path.read_bytes())
     assert [record["hash"] for record in store.records(cells)] == [cells[0].hash, cells[1].hash]
-
-
-def test_nothing_half_written(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    path.write_text("old")
-
-    def fail(*_):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="full"):
-        write_whole(path, "new")
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file"]
 
 
 HOLD = """

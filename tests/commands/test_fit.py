@@ -1,6 +1,5 @@
 """Fit a table, as a notebook would."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ pytest.importorskip("safetensors")
 
 from tests.commands.conftest import NAMES, T, make_frame, table_of
 from unflip import load, registry
-from unflip._output import check_place
 from unflip.audit import find_label_errors
 from unflip.commands import audit_table, find_noise, fit_out_of_core, fit_table, predict_table, read_for, write_fit_page
 from unflip.commands.folders import check_folder
@@ -204,16 +202,9 @@ class TestImages:
 class TestPlaces:
     def test_below_a_file_nothing_can_be_written(self, tmp_path):
         (tmp_path / "file").write_text("mine")
-        for check in (check_place, check_model_folder, lambda path: check_folder(path, ("a",))):
+        for check in (check_model_folder, lambda path: check_folder(path, ("a",))):
             with pytest.raises(NotADirectoryError, match="file is a file, not a folder"):
                 check(tmp_path / "file" / "x" / "y")
-        check_place(tmp_path / "new" / "x")
-
-    @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
-    def test_where_nothing_may_be_written(self, tmp_path):
-        tmp_path.chmod(0o555)
-        with pytest.raises(PermissionError, match="no permission to write to the folder"):
-            check_place(tmp_path / "x")
 
     def test_an_empty_folder_may_become_a_model(self, fitted, tmp_path):
         check_model_folder(tmp_path)

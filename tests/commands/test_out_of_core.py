@@ -1,13 +1,10 @@
 """Tables larger than memory: the fit by two passes against the fit in memory, and predictions block by block."""
 
-import gc
 import json
 import warnings
-import weakref
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -15,57 +12,18 @@ pytest.importorskip("safetensors")
 
 import pandas as pd
 
+from tests.commands.people import N, T, invoke, numbers, people, write_people
 from unflip import load, read_table
-from unflip.cli import app
 from unflip.commands import fit_out_of_core, fit_table, predict_files, predict_table, read_for, write_predictions
-from unflip.commands.row_passes import DRAW, FOLD, SumFolds, draw_rows, row_numbers, split_rows
+from unflip.commands.row_passes import DRAW, FOLD
 from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV
 from unflip.models import card
-from unflip.noise import corrupt, pairflip
-from unflip.tables import Preprocessor, Table, reduce_blocks
-from unflip.tables.read import FrameRows
-from unflip.tables.sources import TablePart, open_tables
-from unflip.transition.sample import PIECES
-
-NAMES = np.array(["ant", "bee", "cat"])
-T = pairflip(3, 0.3)
-N = 600
-# Of Dask's own sockets, at their end.
-DASK = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-FILES = (250, 200, 150)  # rows of the Parquet files
-
-
-def invoke(*arguments):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done
-
-
-def people(n=N):
-    random = np.random.default_rng(0)
-    y = random.integers(3, size=n)
-    frame = pd.DataFrame(random.normal(size=(n, 3)) + 3 * np.eye(3)[y], columns=["age", "height", "pay"])
-    frame.loc[random.random(n) < 0.1, "age"] = np.nan
-    frame["town"] = np.where(y == 1, "Ulm", random.choice(["Bonn", "Rome"], n))
-    frame.loc[random.random(n) < 0.1, "town"] = None
-    frame["number"] = np.arange(7, n + 7)
-    frame["year"] = 2020
-    frame["name"] = [f"P{i}" for i in range(n)]
-    frame["count"] = random.integers(0, 4, size=n)
-    frame["kind"] = NAMES[corrupt(y, T, random_state=1)]
-    return frame
+from unflip.tables import Table
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("people")
-    frame = people()
-    frame.to_csv(place / "people.csv", index=False)
-    frame.to_parquet(place / "people.parquet", index=False, row_group_size=70)
-    (place / "parts").mkdir()
-    for k, start in enumerate(np.cumsum((0, *FILES[:-1]))):
-        frame[start : start + FILES[k]].to_parquet(place / f"parts/{k}.parquet", index=False, row_group_size=64)
-    return place
+    return write_people(tmp_path_factory.mktemp("people"))
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +34,6 @@ def fitted(folder):
 @pytest.fixture(scope="module")
 def saved(folder, fitted):
     return fitted.model.save(folder / "model")
-
-
-def numbers(stream, sizes=FILES, seed=0):
-    """Twin: the number of every row of files of these sizes, from the beginning of each file."""
-    rows = [FrameRows(pd.DataFrame(index=range(n)), None, np.full(n, k)) for k, n in enumerate(sizes)]
-    return np.concatenate([row_numbers(seed, stream, one) for one in rows])
 
 
 class TestAgainstMemory:
@@ -162,18 +114,6 @@ class TestSample:
         assert np.array_equal(sums.counts, all_sums.counts)
         assert small.unused["number"] == "it numbers the rows"  # although the sample has gaps
 
-    def test_sample_and_held_out_rows_are_drawn_apart(self, folder, monkeypatch):
-        monkeypatch.setattr("unflip.commands.row_passes.MOST_HELD_OUT", 50)
-        drawn = draw_rows(open_tables(folder / "parts", "kind", rows=40), 90, 0, {"threads": 1})
-        split = split_rows(drawn, 0.2, 40)
-        place = split.rows.rows + np.cumsum((0, *FILES[:-1]))[split.rows.files]
-        order = np.argsort(numbers(DRAW))
-        assert np.array_equal(place[split.held], np.sort(order[:50]))
-        assert np.array_equal(place[split.sample], np.sort(order[50:90]))
-        frame = people()
-        assert split.rows.frame["name"].tolist() == frame["name"][place].tolist()
-        assert split.y.tolist() == frame["kind"][place].tolist()
-
     def test_a_label_outside_the_sample(self, tmp_path):
         frame = people()
         rare = np.argsort(numbers(DRAW, (N,)))[-4:]
@@ -196,34 +136,6 @@ class TestSample:
         found = fit_out_of_core(tmp_path / "p.parquet", "kind", rows=100, transition=np.eye(4))
         assert (found.n_train, found.n_test) == (481, 119)
         assert found.model.classifier_.sums_.counts[3] == 1
-
-    def test_numbers_of_rows_are_not_those_of_the_default_generator(self):
-        rows = FrameRows(pd.DataFrame(index=range(9)), None, np.zeros(9, dtype=int))
-        assert not np.isin(row_numbers(0, 0, rows), np.random.default_rng(0).random(99)).any()
-
-    def test_memory_is_some_blocks_and_the_sample(self, folder, monkeypatch):
-        alive, most = set(), []
-        read = TablePart.blocks
-
-        def watched(self):
-            for block in read(self):
-                alive.add(id(block))
-                weakref.finalize(block, alive.discard, id(block))
-                most.append(len(alive))
-                yield block
-
-        monkeypatch.setattr(TablePart, "blocks", watched)
-        source = open_tables(folder / "people.csv", "kind", rows=5)
-        gc.disable()
-        try:
-            drawn = draw_rows(source, 30, 0, {"threads": 1})
-        finally:
-            gc.enable()
-        assert len(most) == N // 5
-        assert max(most) <= 3
-        assert drawn.smallest.n_kept <= 60
-        assert len(drawn.smallest.pieces) <= PIECES
-        assert sum(drawn.labels.values()) == N
 
 
 class TestTextFiles:
@@ -309,26 +221,6 @@ class TestMistakes:
         frame.to_parquet(tmp_path / "p.parquet", index=False, row_group_size=100)
         with pytest.raises(ValueError, match=r"row group 3, rows 300 to 399: column 'pay' is infinite in row 345;"):
             fit_out_of_core(tmp_path / "p.parquet", "kind", rows=100)
-
-    def test_the_second_pass_names_its_block(self, folder):
-        source = open_tables(folder / "parts", "kind", rows=100)
-        preprocessor = Preprocessor().fit(people()[["pay"]].assign(town=1.0 * np.arange(N)))
-        function = SumFolds(preprocessor, NAMES, 0, 5, 0.0)
-        with pytest.raises(ValueError, match=r"row groups 0 to 1, rows 0 to 99: column 'town' must hold numbers"):
-            reduce_blocks(source, function)
-        with pytest.raises(
-            ValueError, match=r"rows 0 to 99: row \d+ has the label 'cat', which is not one of the 2 classes"
-        ):
-            reduce_blocks(source, SumFolds(preprocessor, NAMES[:2], 0, 5, 0.0))
-
-    def test_the_second_pass_names_the_row_of_the_file(self, tmp_path):
-        frame = people()[["pay", "kind"]].assign(code=["1", "2", "3"] * 115 + ["x"] + ["4"] * 254)
-        frame.to_parquet(tmp_path / "p.parquet", index=False, row_group_size=100)
-        preprocessor = Preprocessor().fit(frame[["pay"]].assign(code=np.arange(N) % 5))
-        with pytest.raises(ValueError, match=r"row group 3, rows 300 to 399: column 'code' .* but row 345 has 'x' \(1"):
-            reduce_blocks(
-                open_tables(tmp_path / "p.parquet", "kind", rows=100), SumFolds(preprocessor, NAMES, 0, 5, 0.0)
-            )
 
     def test_files_must_agree(self, folder, tmp_path):
         frame = people(50)
@@ -527,30 +419,3 @@ class TestCommand:
         assert done.exit_code == code
         assert words in " ".join(done.stderr.replace("│", " ").split())
         assert not (tmp_path / "model").exists()
-
-    @DASK
-    def test_dask_needs_a_scheduler(self, folder, tmp_path, monkeypatch):
-        pytest.importorskip("distributed")
-        monkeypatch.setattr("unflip.commands._dask.TIMEOUT", 0.5)
-        done = invoke(
-            "fit", folder / "parts", "--label", "kind", "--out", tmp_path / "m", "--dask", "tcp://127.0.0.1:1"
-        )
-        assert done.exit_code == 1
-        assert "unflip: there is no Dask scheduler at tcp://127.0.0.1:1" in done.stderr
-        assert len(done.stderr.strip().splitlines()) == 1
-
-    @DASK
-    def test_dask_gives_the_same_model(self, folder, tmp_path, monkeypatch):
-        distributed = pytest.importorskip("distributed")
-        monkeypatch.chdir(folder)  # where the path is relative, workers elsewhere get it whole
-        common = ["fit", "parts", "--label", "kind", "--weights", "count"]
-        options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "protocol": "tcp"}
-        with distributed.LocalCluster(**options, dashboard_address=":0") as cluster:
-            done = invoke(*common, "--out", tmp_path / "dask", "--dask", cluster.scheduler_address)
-            bad = invoke(*common[:3], "year", "--out", tmp_path / "bad", "--dask", cluster.scheduler_address)
-        assert done.exit_code == 0, done.output
-        assert invoke(*common, "--out", tmp_path / "threads", "--out-of-core").exit_code == 0
-        one, two = load(tmp_path / "dask"), load(tmp_path / "threads")
-        assert np.array_equal(one.classifier_.coef_, two.classifier_.coef_)
-        assert bad.exit_code == 1
-        assert "has only one class, [2020]" in bad.stderr

@@ -9,7 +9,6 @@ pytest.importorskip("safetensors")
 import pandas as pd
 
 from tests.commands.conftest import NAMES
-from unflip._output import write_columns
 from unflip.commands import predict_table, write_predictions
 from unflip.tables import Table
 
@@ -46,10 +45,3 @@ class TestPredict:
     def test_what_predicts_nothing(self, fitted, table):
         with pytest.raises(ValueError, match="is a Preprocessor, which predicts nothing"):
             predict_table(fitted.model.preprocessor_, table)
-
-    def test_a_failed_file_leaves_nothing(self, tmp_path):
-        with pytest.raises(ValueError, match="longer"):
-            write_columns(tmp_path / "p.csv", {"a": np.arange(2), "b": np.arange(3)})
-        with pytest.raises(ValueError, match="must end in"):
-            write_columns(tmp_path / "p.xls", {"a": np.arange(2)})
-        assert not list(tmp_path.iterdir())
