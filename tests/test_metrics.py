@@ -11,6 +11,13 @@ from unflip.metrics import centroid_error, clean_accuracy, clean_scorer, transit
 from unflip.noise import corrupt, pairflip, symmetric
 
 
+def test_transition_is_checked_once(monkeypatch):
+    calls, cond = [], np.linalg.cond
+    monkeypatch.setattr(np.linalg, "cond", lambda T: calls.append(T) or cond(T))
+    clean_accuracy([0, 1, 2, 0], [0, 1, 2, 1], symmetric(3, 0.4))
+    assert len(calls) == 1
+
+
 def test_identity_is_plain_accuracy():
     rng = np.random.default_rng(0)
     y, pred = rng.integers(4, size=100), rng.integers(4, size=100)

@@ -24,12 +24,19 @@ SCORES = 2**24  # numbers that predict holds at once
 
 
 def check_training_data(
-    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, classes: ArrayLike | None = None, reset: bool = True
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    classes: ArrayLike | None = None,
+    reset: bool = True,
+    all_zero: bool = False,
 ) -> tuple[Any, IntArray, FloatArray | None]:
     """Validate the arguments of ``fit``; set ``classes_`` and the feature attributes; return X, label codes, weights.
 
     If ``classes`` is None, the classes are those of ``y``. ``reset=False`` is for a later ``partial_fit``: the features
-    must be those already seen, and a block in which every weight is zero is accepted, since it adds nothing.
+    must be those already seen. ``all_zero`` accepts weights that are all zero, as of a block that adds nothing.
     """
     check_rows(X, y)
     X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -37,11 +44,12 @@ def check_training_data(
     estimator.classes_, codes = check_labels(y, classes)
     if sample_weight is None:
         return X, codes, None
-    if np.any(np.asarray(sample_weight) != 0):
+    if np.any(np.asarray(sample_weight) != 0) or np.ndim(sample_weight) > 1:
         return X, codes, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if reset:
+    if not all_zero:
         raise ValueError("sample_weight is zero for every sample; give at least one non-zero number, or leave it out")
-    check_same_length(X=codes, sample_weight=np.atleast_1d(sample_weight))
+    if np.ndim(sample_weight) == 1:  # otherwise it is one number for all samples
+        check_same_length(X=codes, sample_weight=sample_weight)
     return X, codes, np.zeros(len(codes))
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from unflip._validation import FloatArray, check_labels, check_same_length, check_transition
-from unflip.core import corrected_labels
+from unflip.core.ldce import pseudo_inverse
 
 
 class CleanAccuracy(NamedTuple):
@@ -84,7 +84,7 @@ def clean_accuracy(
         raise ValueError("sample_weight must be finite, not negative and not all zero, one number per sample")
     weights = weights / weights.sum()
     T = check_transition(transition, len(known))
-    labels = corrected_labels(T)
+    labels = pseudo_inverse(T)  # corrected_labels, which would check T again
     z = labels[noisy_codes, predicted_codes]
     estimate = float(weights @ z)
     n = 1 / float(weights @ weights)

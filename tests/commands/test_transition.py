@@ -25,6 +25,10 @@ class TestNoise:
         assert np.isclose(noise.noise_rate, prior[0] * 0.1 + prior[1] * 0.4)
         assert noise.names == ["a", "b"]
 
+    def test_a_known_t_is_not_checked_again(self, monkeypatch):
+        monkeypatch.delattr(np.linalg, "cond")
+        Noise.of(NAMES[[0, 1, 2]], T)
+
     def test_found_in_a_table(self, table):
         assert transition_error(find_noise(table, random_state=0).transition, T) < 0.3
 

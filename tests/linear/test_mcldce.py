@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
@@ -155,11 +156,61 @@ class TestSums:
         with pytest.raises(ValueError, match="lengths differ: X has 300, sample_weight has 7"):
             parts.partial_fit(X, noisy, sample_weight=np.zeros(7))
 
-    def test_weights_that_are_all_zero_are_refused_at_first(self, problem):
+        with pytest.raises(ValueError, match="1D array or scalar"):
+            parts.partial_fit(X, noisy, sample_weight=np.zeros((300, 1)))
+
+    @pytest.mark.parametrize("n_zero", [1, 2])
+    @pytest.mark.parametrize("scalar", [False, True])
+    def test_blocks_of_zero_weight_may_come_first(self, problem, n_zero, scalar):
         X, _, noisy = problem
-        for fit in (MCLDCEClassifier(T3).fit, MCLDCEClassifier(T3, classes=[0, 1, 2]).partial_fit):
-            with pytest.raises(ValueError, match="sample_weight is zero for every sample"):
-                fit(X, noisy, sample_weight=np.zeros(300))
+        weights = (np.arange(300) >= 100 * n_zero) * (1.0 + np.arange(300) % 2)
+        parts = MCLDCEClassifier(T3)
+        for k, rows in enumerate(np.array_split(np.arange(300), 3)):
+            parts.partial_fit(X[rows], noisy[rows], [0, 1, 2], 0.0 if scalar and k < n_zero else weights[rows])
+            if k < n_zero:
+                with pytest.raises(NotFittedError):
+                    parts.predict(X)
+        whole = MCLDCEClassifier(T3).fit(X, noisy, weights)
+        for name in ("coef_", "intercept_", "centroid_", "class_prior_"):
+            np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-10)
+        before = parts.coef_
+        np.testing.assert_allclose(parts.partial_fit(X, noisy, sample_weight=0.0).coef_, before, atol=1e-10)
+
+    def test_a_first_block_of_zero_weight_settles_classes_and_features(self, problem):
+        X, _, noisy = problem
+        model = MCLDCEClassifier(T3).partial_fit(X, noisy, [0, 1, 2], np.zeros(300))
+        with pytest.raises(ValueError, match="classes are"):
+            model.partial_fit(X, noisy, [0, 1, 2, 3])
+        with pytest.raises(ValueError, match="features"):
+            model.partial_fit(X[:, 1:], noisy)
+        np.testing.assert_allclose(model.partial_fit(X, noisy).coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_)
+
+    @pytest.mark.parametrize("transition", [None, VolMin()])
+    def test_T_cannot_be_estimated_from_a_block_of_zero_weight(self, problem, transition):
+        X, _, noisy = problem
+        model = MCLDCEClassifier(transition)
+        for weights in (np.zeros(300), 0.0):
+            with pytest.raises(ValueError, match="T must be estimated from the first block"):
+                model.partial_fit(X, noisy, [0, 1, 2], weights)
+        np.testing.assert_array_equal(model.partial_fit(X, noisy, [0, 1, 2]).classes_, [0, 1, 2])
+
+    @pytest.mark.parametrize("weights", [np.zeros(300), 0.0])
+    def test_fit_refuses_weights_that_are_all_zero(self, problem, weights):
+        X, _, noisy = problem
+        with pytest.raises(ValueError, match="sample_weight is zero for every sample"):
+            MCLDCEClassifier(T3).fit(X, noisy, sample_weight=weights)
+
+    @pytest.mark.parametrize("n_before", [0, 100])
+    @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+    def test_a_block_that_cannot_be_solved_is_not_added(self, problem, n_before):
+        X, _, noisy = problem
+        model = MCLDCEClassifier(T3, classes=[0, 1, 2])
+        if n_before:
+            model.partial_fit(X[:n_before], noisy[:n_before])
+        with pytest.raises(ValueError, match="squares overflow"):
+            model.partial_fit(X * 1e200, noisy)
+        model.partial_fit(X[n_before:], noisy[n_before:])
+        np.testing.assert_allclose(model.coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_, atol=1e-10)
 
     def test_partial_fit_takes_sparse_blocks(self, problem):
         X, _, noisy = problem

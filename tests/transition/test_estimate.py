@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
@@ -21,6 +22,24 @@ def test_estimator_object_and_parameters():
     T = estimate_transition(X, y, given, alpha=0.1, classes=[0, 1, 2, 3])
     assert T.shape == (4, 4)
     assert given.alpha != 0.1, "the estimator given is cloned"
+
+
+def test_weights():
+    weights = np.arange(150) % 3 + 0.5
+    T = estimate_transition(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(T, VolMin().fit(X, y, sample_weight=weights).transition_)
+    assert not np.array_equal(T, estimate_transition(X, y))
+
+
+def test_an_estimator_that_takes_no_weights_is_named():
+    class Unweighted(BaseEstimator):
+        def fit(self, X, y):
+            self.transition_ = np.eye(3)
+            return self
+
+    np.testing.assert_array_equal(estimate_transition(X, y, Unweighted()), np.eye(3))
+    with pytest.raises(ValueError, match="Unweighted takes no sample_weight"):
+        estimate_transition(X, y, Unweighted(), sample_weight=np.ones(150))
 
 
 @pytest.mark.parametrize("method", ["volmn", VolMin, None])

@@ -14,7 +14,7 @@ from unflip import __version__, registry
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.commands.folders import written_folder
-from unflip.core import clean_prior
+from unflip.core.ldce import solve_prior
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table
 from unflip.tables.classifier import TableClassifier
@@ -49,7 +49,7 @@ class Noise:
         classes, codes = np.unique(y, return_inverse=True)
         counts = np.bincount(codes, sample_weight, minlength=len(classes))
         noisy_prior = counts / counts.sum()
-        return cls(classes, transition, noisy_prior, clean_prior(noisy_prior, transition))
+        return cls(classes, transition, noisy_prior, solve_prior(noisy_prior, transition))
 
     @property
     def names(self) -> list[str]:

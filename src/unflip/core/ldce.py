@@ -162,10 +162,11 @@ def corrected_labels(transition: ArrayLike, prior: ArrayLike | None = None, oper
     >>> corrected_labels([[0.8, 0.2], [0.2, 0.8]]).round(3).tolist()
     [[1.333, -0.333], [-0.333, 1.333]]
     """
-    return _pseudo_inverse(mixing_matrix(transition, prior, operator), operator)
+    return pseudo_inverse(mixing_matrix(transition, prior, operator), operator)
 
 
-def _pseudo_inverse(M: FloatArray, operator: Operator) -> FloatArray:
+def pseudo_inverse(M: FloatArray, operator: Operator = "exact") -> FloatArray:
+    """Return M^+ for an M whose T has been checked; the exact M is T."""
     # A singular T was refused; the published M may be singular.
     return np.asarray(np.linalg.inv(M) if operator == "exact" else np.linalg.pinv(M), dtype=np.float64)
 
@@ -184,7 +185,7 @@ class Correction:
         if not sparse.issparse(T) and len(T) <= MANY_CLASSES:
             self.prior = solve_prior(noisy_prior, T)
             M = T if operator == "exact" else _published(T, self.prior)
-            self._undo: Callable[[FloatArray], FloatArray] = _pseudo_inverse(M, operator).T.__matmul__
+            self._undo: Callable[[FloatArray], FloatArray] = pseudo_inverse(M, operator).T.__matmul__
             return
         self._undo = _solver(T)
         self.prior = solve_prior(noisy_prior, T, self._undo(noisy_prior))

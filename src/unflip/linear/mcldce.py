@@ -124,11 +124,12 @@ class MCLDCEClassifier(TransitionClassifier):
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
             All classes. Needed at the first call unless they were given to the constructor.
-        sample_weight : array-like of shape (n_samples,), default=None
-            After the first call, all weights of a block may be zero: such a block adds nothing.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            All weights of a block may be zero: such a block adds nothing. Before the first block that counts, the model
+            is not fitted and cannot predict. Only if T must be estimated has the first block to count.
         """
         self._check_parameters()
-        first = not hasattr(self, "coef_")
+        first = not hasattr(self, "coef_") and not hasattr(self, "sums_")
         known: Any = self.classes if first else self.classes_
         if first and known is None and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit, since a block may lack some")
@@ -140,11 +141,20 @@ class MCLDCEClassifier(TransitionClassifier):
         if not first and not hasattr(self, "sums_"):
             raise ValueError("fit kept no sums of its wide X to add to; begin with partial_fit instead")
         classes = classes if known is None else known
-        X, codes, weights = check_training_data(self, X, y, sample_weight, classes=classes, reset=first)
+        X, codes, weights = check_training_data(self, X, y, sample_weight, classes=classes, reset=first, all_zero=True)
         if first:
+            if not _is_given(self.transition) and weights is not None and not weights.any():
+                raise ValueError(
+                    "T must be estimated from the first block, but sample_weight is zero for every sample of it; begin "
+                    "with a block that counts, or give T as a matrix"
+                )
             self._set_transition(X, codes, weights)
         block = ClassSums.of(X, codes, len(self.classes_), weights)
-        _fit_sums(self, block if first else self.sums_ + block, self.alpha)
+        sums = block if first else self.sums_ + block
+        if sums.weight > 0:
+            _fit_sums(self, sums, self.alpha)
+        else:  # nothing to solve yet
+            self.sums_: ClassSums = _named(self, sums)
         return self
 
     def fit_sums(self, sums: ClassSums) -> Self:
@@ -158,6 +168,9 @@ class MCLDCEClassifier(TransitionClassifier):
         _take_sums(self, sums)
         _fit_sums(self, sums, self.alpha)
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")  # sums alone may be of blocks that count nothing
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -299,15 +312,21 @@ class MCLDCEClassifierCV(TransitionClassifier):
 
 def _fit_sums(model: Any, sums: ClassSums, alpha: float, correct: Correction | None = None) -> None:
     """Set what a fit learns from sums: prior, centroid, coefficients."""
-    if sums.feature_names is None and hasattr(model, "feature_names_in_"):
-        sums = replace(sums, feature_names=model.feature_names_in_)
-    model.sums_ = replace(sums, classes=model.classes_)  # with names, the sums of two models cannot be mixed up
+    sums = _named(model, sums)
     correct = correct or Correction(model.transition_, sums.noisy_prior, model.operator)
     centroid, prior = _clean_means(sums, correct, model.fit_intercept)
-    W, model.intercept_ = solve_ridge(model.sums_, centroid, prior, alpha, model.fit_intercept)
+    W, model.intercept_ = solve_ridge(sums, centroid, prior, alpha, model.fit_intercept)
     model.coef_ = W.T
     model.class_prior_ = correct.prior
     model.centroid_ = centroid + np.outer(sums.mean, prior) if model.fit_intercept else centroid
+    model.sums_ = sums  # last: a block that cannot be solved is not added
+
+
+def _named(model: Any, sums: ClassSums) -> ClassSums:
+    """Return the sums with the names of classes and features, so that those of two models cannot be mixed up."""
+    if sums.feature_names is None and hasattr(model, "feature_names_in_"):
+        sums = replace(sums, feature_names=model.feature_names_in_)
+    return replace(sums, classes=model.classes_)
 
 
 def _clean_means(sums: ClassSums, correct: Correction, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
@@ -346,6 +365,11 @@ def _is_wide(X: Any) -> bool:
     return bool(X.shape[1] > (WIDE_SPARSE if sparse.issparse(X) else max(WIDE, X.shape[0])))
 
 
+def _is_given(transition: Any) -> bool:
+    """Return whether T is a matrix, not None or an estimator."""
+    return transition is not None and not hasattr(transition, "fit")
+
+
 def _take_sums(model: Any, sums: ClassSums) -> None:
     """Set what ``fit`` would have learned about classes, T and features."""
     own = None if model.classes is None else check_classes(model.classes)
@@ -363,7 +387,7 @@ def _take_sums(model: Any, sums: ClassSums) -> None:
             f"the sums have {sums.n_classes} classes, but the model has {len(model.classes_)}: "
             f"{model.classes_[:10].tolist()}; name one class for each row of the sums"
         )
-    if model.transition is not None and not hasattr(model.transition, "fit"):
+    if _is_given(model.transition):
         model.transition_ = check_transition(model.transition, sums.n_classes, keep_sparse=True)
         model.transition_estimator_ = None
     elif not hasattr(model, "transition_"):

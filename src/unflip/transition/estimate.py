@@ -4,6 +4,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from unflip import registry
 from unflip._validation import FloatArray, check_transition
@@ -15,6 +16,7 @@ def estimate_transition(
     method: Any = "volmin",
     *,
     classes: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     random_state: Any = None,
     **params: Any,
 ) -> FloatArray:
@@ -29,6 +31,8 @@ def estimate_transition(
     method : {"volmin", "anchor", "dual-t", "volminnet", "crossfit-em"} or estimator, default="volmin"
         :class:`VolMin`, :class:`AnchorPoints`, :class:`DualT`, :class:`VolMinNet`, :class:`CrossFitEM`; or any
         estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights for the estimator's ``fit``, which must take them; those of the estimators named above do.
     classes, random_state, **params
         Parameters of the estimator; ``classes`` and ``random_state`` as in :class:`VolMin`.
 
@@ -50,7 +54,13 @@ def estimate_transition(
     given = {"classes": classes, "random_state": random_state}
     known = estimator.get_params(deep=False)
     params |= {name: value for name, value in given.items() if value is not None and name in known}
-    estimator.set_params(**params).fit(X, y)
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    if weights and not has_fit_parameter(estimator, "sample_weight"):
+        raise ValueError(
+            f"{type(estimator).__name__} takes no sample_weight in fit; leave the weights out, or choose an estimator "
+            "of T that takes them, such as method='volmin'"
+        )
+    estimator.set_params(**params).fit(X, y, **weights)
     if not hasattr(estimator, "transition_"):
         raise ValueError(f"{method!r} has no transition_ after fit; AnchorPoints(classifier) estimates it")
     return check_transition(estimator.transition_)
