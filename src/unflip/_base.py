@@ -21,6 +21,7 @@ from unflip.core.ldce import project_to_simplex
 from unflip.models import Savable
 
 SCORES = 2**24  # numbers that predict holds at once
+ZERO_WEIGHTS = "sample_weight is zero for every sample; give at least one non-zero number, or leave it out"
 
 
 def check_training_data(
@@ -40,7 +41,7 @@ def check_training_data(
     if np.any(np.asarray(sample_weight) != 0):
         return X, codes, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if reset:
-        raise ValueError("sample_weight is zero for every sample; give at least one non-zero number, or leave it out")
+        raise ValueError(ZERO_WEIGHTS)
     check_same_length(X=codes, sample_weight=np.atleast_1d(sample_weight))
     return X, codes, np.zeros(len(codes))
 

@@ -264,7 +264,7 @@ def test_divergence_is_reported(tmp_path, data):
         (np.zeros((5, 6)), np.zeros(5), None, "class numbers"),
         (np.zeros((5, 6)), np.zeros((5, 3), int), None, "class numbers"),
         (np.zeros((0, 6)), np.zeros(0, int), None, "no samples"),
-        ([(np.zeros((5, 6)), np.zeros(5, int))], None, np.ones(5), "sample_weight goes with arrays"),
+        ([(np.zeros((5, 6)), np.zeros(5, int))], None, np.ones(5), "sample_weight can only be given with arrays"),
     ],
 )
 def test_bad_data_are_refused(x, y, weight, message):
