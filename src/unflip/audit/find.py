@@ -123,8 +123,8 @@ def find_label_errors(
         score                        =  1 - P(clean = given | x, given)
 
     With T = I no label can be wrong; if T is uninformative, the score is 1 - p_given(x). In between, a label j that
-    often comes from class i, with a large T[i, j], is doubted on less evidence than one that hardly ever does. Scores are
-    probabilities, so their sum over some samples is the expected number of wrong labels among them.
+    often comes from class i, with a large T[i, j], is doubted on less evidence than one that hardly ever does. Scores
+    are probabilities, so their sum over some samples is the expected number of wrong labels among them.
 
     Parameters
     ----------
