@@ -21,6 +21,7 @@ from unflip.core.ldce import project_to_simplex
 from unflip.models import Savable
 
 SCORES = 2**24  # numbers that predict holds at once
+ZERO_WEIGHTS = "sample_weight is zero for every sample; give at least one non-zero number, or leave it out"
 
 
 def check_training_data(
@@ -47,7 +48,7 @@ def check_training_data(
     if np.any(np.asarray(sample_weight) != 0) or np.ndim(sample_weight) > 1:
         return X, codes, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not all_zero:
-        raise ValueError("sample_weight is zero for every sample; give at least one non-zero number, or leave it out")
+        raise ValueError(ZERO_WEIGHTS)
     if np.ndim(sample_weight) == 1:  # otherwise it is one number for all samples
         check_same_length(X=codes, sample_weight=sample_weight)
     return X, codes, np.zeros(len(codes))

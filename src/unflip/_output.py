@@ -24,7 +24,7 @@ def check_output(path: str | os.PathLike[str]) -> Path:
     """Return the path of a file of columns to write, or say what its name should be."""
     target = Path(path)
     if target.suffix.lower() not in (*SEPARATORS, *PARQUET):
-        raise ValueError(f"{target} must end in .csv, .tsv or .parquet, which says how it is written")
+        raise ValueError(f"{target} must end in .csv, .tsv or .parquet, which determines the format")
     if target.suffix.lower() in PARQUET and find_spec("pyarrow") is None:
         raise ModuleNotFoundError("writing Parquet needs pyarrow: pip install 'unflip[data]'")
     check_place(target)

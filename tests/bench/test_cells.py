@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from unflip.bench.cells import Cell, Estimate, noise_label, noise_of
+from unflip import noise
+from unflip.bench.cells import NOISES, Cell, Estimate, noise_label, noise_of
 from unflip.bench.spec import read_experiment
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -65,3 +66,8 @@ def test_hashes_are_those_of_the_records_that_there_are():
 @pytest.mark.parametrize("label", ["sym 20", "pair 45", "sym 2.5", "human"])
 def test_noise_label_and_back(label):
     assert noise_label(noise_of(label)) == label
+
+
+@pytest.mark.parametrize("kind", NOISES.values())
+def test_a_kind_of_noise_is_a_function_of_classes_and_rate(kind):
+    assert getattr(noise, kind)(3, 0.2).diagonal() == pytest.approx(0.8)

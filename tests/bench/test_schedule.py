@@ -123,7 +123,7 @@ def test_a_failed_t_fails_its_cells_and_is_tried_again(cells, tmp_path):
 
     failed = run_cells(cells[:4], store, InlinePool(2, outcome), Silence())
     assert {record["hash"] for record in failed} == {cells[2].hash, cells[3].hash}
-    assert all(record["error"] == "its T failed: no T\n" for record in failed)
+    assert all(record["error"] == "the estimate of its T failed: no T\n" for record in failed)
     watch = Silence()
     assert run_cells(cells[:4], store, InlinePool(2, done), watch) == []
     assert len(watch.order) == 3

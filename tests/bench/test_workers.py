@@ -41,7 +41,7 @@ def test_a_cluster_gives_the_same_records(experiment_file, tmp_path, methods, di
     with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
         assert run_cells(cells, there, DaskPool(cluster.scheduler_address), Silence()) == []
         (failed,) = run_cells([broken], there, DaskPool(cluster.scheduler_address), Silence())
-    assert "its T failed: Traceback" in failed["error"]
+    assert "the estimate of its T failed: Traceback" in failed["error"]
     there.path(broken).unlink()
     there.path(broken.estimate).unlink()
     assert len(results(here)) == 2 + 1

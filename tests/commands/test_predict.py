@@ -43,5 +43,5 @@ class TestPredict:
         assert [item.name for item in path.parent.iterdir()] == [path.name]
 
     def test_what_predicts_nothing(self, fitted, table):
-        with pytest.raises(ValueError, match="is a Preprocessor, which predicts nothing"):
+        with pytest.raises(ValueError, match="Preprocessor is not a classifier and cannot predict; give"):
             predict_table(fitted.model.preprocessor_, table)

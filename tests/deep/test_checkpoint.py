@@ -189,7 +189,7 @@ def test_a_checkpoint_of_other_shapes_is_refused(tmp_path, data):
 
     path = tmp_path / "checkpoint.pt"
     Trainer(method(lambda: Scaled(1)), epochs=1, checkpoint=path).fit(*data)
-    with pytest.raises(ValueError, match=r"shape of method.networks.0.scale=\[1\], now it is \[3\]"):
+    with pytest.raises(ValueError, match=r"shape of method.networks.0.scale=\[1\], but now it is \[3\]"):
         Trainer(method(lambda: Scaled(3)), epochs=2, checkpoint=path).fit(*data)
 
 
@@ -217,7 +217,7 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, data, content):
         torch.save(Malicious() if content == "pickle" else {"weights": torch.zeros(2)}, buffer)
         content = buffer.getvalue()
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is not a trainer's checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint of a Trainer"):
         Trainer(method(), checkpoint=path).fit(*data)
     assert path.read_bytes() == content
 

@@ -183,6 +183,7 @@ class Unfit(VolMin):
         ({"method": "coteaching", "method_options": {"num_gradual": -1}}, "num_gradual must not be negative"),
         ({"network": "resnet"}, "network must be 'mlp'"),
         ({"network": "cnn6"}, "needs images"),
+        ({"network_options": {"foo": 1}}, "network 'mlp' has no option foo; its options are hidden, dropout, slope"),
         ({"network_options": {"dropout": 2.0}}, "probability has to be between 0 and 1"),
     ],
 )

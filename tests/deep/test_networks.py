@@ -127,6 +127,7 @@ class TestMakeNetwork:
             (("lenet", (28, 28), 10), {}, r"got \(28, 28\)"),
             (("mlp", (), 10), {}, "input_shape must be the shape of one sample"),
             (("mlp", (0, 3), 10), {}, "input_shape must be the shape of one sample"),
+            (("lenet", (1, 28, 28), 10), {"dropout": 0.5}, "network 'lenet' has no option dropout; it has none"),
             (("mlp", 6, 1), {}, "n_classes must be at least 2; got 1"),
             ((nn.Linear(6, 3), 6, 3), {"hidden": 5}, r"options \['hidden'\] are for a network given by name"),
         ],

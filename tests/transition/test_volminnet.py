@@ -187,7 +187,7 @@ def test_bad_data(blobs):
         VolMinNet().fit(np.where(X > 1, np.nan, X), noisy)
     with pytest.raises(ValueError, match="one class only"):
         VolMinNet().fit(X, np.zeros(len(X), int))
-    with pytest.raises(ValueError, match="at least one non-zero"):
+    with pytest.raises(ValueError, match="sample_weight is zero for every sample; give at least one non-zero"):
         VolMinNet().fit(X, noisy, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="one label for each row"):
         VolMinNet().fit(X[1:], noisy)

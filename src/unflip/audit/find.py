@@ -122,9 +122,9 @@ def find_label_errors(
         P(clean = k | x, given = j)  =  p_k(x) T[k, j] / sum_l p_l(x) T[l, j]
         score                        =  1 - P(clean = given | x, given)
 
-    With T = I no label can be wrong; if T says nothing, the score is 1 - p_given(x). In between, a label j that often
-    comes from class i, with a large T[i, j], is doubted on less evidence than one that hardly ever does. Scores are
-    probabilities, so their sum over some samples is the expected number of wrong labels among them.
+    With T = I no label can be wrong; if T is uninformative, the score is 1 - p_given(x). In between, a label j that
+    often comes from class i, with a large T[i, j], is doubted on less evidence than one that hardly ever does. Scores
+    are probabilities, so their sum over some samples is the expected number of wrong labels among them.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def find_label_errors(
     -----
     Folds are needed because a model that saw a wrong label has partly learned it. A class whose samples all lie in one
     fold, such as one that occurs once, is unknown to the model of that fold: its labels score high, which is right for
-    a misspelled label and deserves a look otherwise.
+    a misspelled label and otherwise worth checking.
 
     *What T never saw.* An estimated T[i, j] may be zero only because no such flip was among the n_i samples of class i,
     and would then hide it. So Bayes' rule uses T with one sample of evenly spread labels added to each row, (n_i T[i] +

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 HASH_LENGTH = 16
-NOISES = {"sym": "symmetric", "pair": "pairflip"}  # how a label abbreviates a kind of noise
+# The word in the label of a noise, and its kind: a function of unflip.noise that returns T for (n_classes, rate).
+NOISES = {"sym": "symmetric", "pair": "pairflip"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Cell:
 
     experiment: str
     dataset: str
-    noise: dict[str, Any]  # {"kind": "symmetric" or "pairflip", "rate": 0.2}, or {"kind": "given"}: labels of people
+    noise: dict[str, Any]  # {"kind": "symmetric", "rate": 0.2}, or {"kind": "given"}: labels by people
     method: str  # its name in the experiment
     settings: dict[str, Any]  # the kind and all settings of the method
     transition: dict[str, Any] | None  # kind, settings and network of the estimator of T; None: the method gets no T
@@ -91,7 +92,8 @@ def noise_of(label: str) -> dict[str, Any]:
         return {"kind": "given"}
     match = re.fullmatch(rf"({'|'.join(NOISES)}) (\d+(?:\.\d+)?)", label)
     if match is None or float(match[2]) >= 100:
-        raise ValueError(f"a noise is written 'sym 20', 'pair 40' (percent) or 'human'; got {label!r}")
+        written = ", ".join(f"'{word} 20'" for word in NOISES)
+        raise ValueError(f"a noise is written {written} (percent) or 'human'; got {label!r}")
     return {"kind": NOISES[match[1]], "rate": round(float(match[2]) / 100, 10)}
 
 

@@ -37,7 +37,7 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         if self.live:
-            self.live.vertical_overflow = "visible"  # at the end the whole table
+            self.live.vertical_overflow = "visible"  # show the whole table at the end
             self.tick()
             self.live.stop()
 
@@ -110,7 +110,7 @@ class Progress:
         return head + shown + _duration(result["seconds"])
 
     def _table(self) -> Group:
-        """Return the time left, the running tasks, and the counts of each row; rows at work come first."""
+        """Return the time left, the running tasks, and the counts of each row; rows with running cells come first."""
         now, seconds = time.monotonic(), self.seconds_left()
         lines = ["time left: " + ("unknown" if seconds is None else _duration(seconds))] if self.left else []
         lines += [f"running {_duration(now - start)}: {task.title}" for task, start in self.running.values()]

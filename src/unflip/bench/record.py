@@ -31,12 +31,12 @@ Record = dict[str, Any]
 
 def work(task: Task, T: Any, data_dir: str | None, checkpoint: Path | None) -> Record:
     """Run a task and return its record. Local workers and Dask clusters run this same function."""
-    commit()  # now: of the source that is loaded, not of the one that is there when the cell is done
+    commit()  # now, because the source may change before the cell is done
     result, error, made_with = None, None, {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         try:
-            settings = resolved(task)  # first: what costs nothing must not fail after hours
+            settings = resolved(task)  # first, so that a wrong setting fails at once and not after hours
             if isinstance(task, Cell):
                 T = None if T is None else np.asarray(T, dtype=np.float64)
                 result = trial.run_cell(task, T, data_dir=data_dir, checkpoint=checkpoint)

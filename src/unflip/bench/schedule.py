@@ -62,7 +62,7 @@ class _Run:
                 self.estimates[estimate.hash] = made
                 if made["status"] == "failed":
                     if self._lock(cell):
-                        self._end(cell, make_record(cell, None, f"its T failed: {made['error']}"))
+                        self._end(cell, make_record(cell, None, f"the estimate of its T failed: {made['error']}"))
                         del waiting[cell.hash]
                     continue
             if self._start(cell, made):

@@ -27,8 +27,8 @@ class Store:
         checkpoints/, locks/        of running tasks
 
     The folder is created when the first record is written. With ``refresh_stale``, results that were produced with
-    other defaults of the code (:func:`unflip.bench.record.is_stale`) are not
-    done, and new results replace them. ``damaged`` lists the files that are not valid records; they count as missing.
+    other defaults of the code (:func:`unflip.bench.record.is_stale`) do not count as done, and new results replace
+    them. ``damaged`` lists the files that are not valid records; they count as missing.
     """
 
     def __init__(self, folder: str | Path, refresh_stale: bool = False) -> None:
@@ -159,7 +159,7 @@ def states_as_json(found: Mapping[str, Sequence[State]]) -> dict[str, Any]:
 
 
 def _is_whole(task: Task, result: Any) -> bool:
-    """Say whether a result has all of its parts; NaN would spoil a table without a word."""
+    """Say whether a result has all of its parts; NaN would silently spoil a table."""
     if not isfinite(result["seconds"]):
         return False
     if isinstance(task, Estimate):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unflip import noise as noise_models
 from unflip import registry
 from unflip._validation import FloatArray, IntArray
 from unflip.bench.cells import HASH_LENGTH, Cell, Estimate
@@ -20,7 +21,6 @@ from unflip.bench.settings import estimator_class, linear_class, own_settings, p
 from unflip.core import clean_prior
 from unflip.datasets import catalogue, load_dataset
 from unflip.metrics import transition_error
-from unflip.noise import corrupt, pairflip, symmetric
 
 Result = dict[str, Any]
 _load = lru_cache(maxsize=1)(load_dataset)  # most cells of a worker share their data
@@ -84,7 +84,7 @@ class NoisyData(NamedTuple):
     noise_rate: float | None
 
     def fingerprint(self) -> str:
-        """Return the first 16 hexadecimal digits of the SHA-256 of what is trained and tested on."""
+        """Return the first 16 hexadecimal digits of the SHA-256 of the training and test data."""
         digest = sha256()
         for values in (self.x, self.y, self.x_test, self.y_test):
             digest.update(f"{values.dtype.str} {values.shape}".encode())
@@ -102,7 +102,7 @@ def noisy_data(
     if subset is not None:
         if subset["rows"] > len(rows):
             raise ValueError(f"a subset of {subset['rows']} cannot be drawn; {dataset} has {len(rows)} training rows")
-        # A stream apart from that of the noise, which takes the seed as it is.
+        # A random stream of its own; the noise uses the seed as it is.
         rows = np.sort(np.random.default_rng([seed, 1]).permutation(rows)[: subset["rows"]])
     clean = None if data.y_train is None else data.y_train[rows]
     if noise["kind"] == "given":
@@ -113,8 +113,8 @@ def noisy_data(
     else:
         if clean is None:
             raise ValueError(f"the clean labels of {dataset} are unknown, so no noise can be added; use 'human'")
-        T = {"symmetric": symmetric, "pairflip": pairflip}[noise["kind"]](c, noise["rate"])
-        y = corrupt(clean, T, random_state=seed, classes=np.arange(c))
+        T = getattr(noise_models, noise["kind"])(c, noise["rate"])
+        y = noise_models.corrupt(clean, T, random_state=seed, classes=np.arange(c))
     rate = None if clean is None else float(np.mean(y != clean))
     x = data.x_train if subset is None else data.x_train[rows]
     return NoisyData(x, y.astype(np.int64), data.x_test, data.y_test, c, T, rate)

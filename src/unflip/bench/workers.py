@@ -136,7 +136,7 @@ def _record(future: Any, task: Task) -> Record:
     except CancelledError:
         raise
     except Exception as error:  # the task killed its worker more than once
-        record = make_record(task, None, f"the cluster could not run it: {error!r}\n")
+        record = make_record(task, None, f"the cluster could not run this task: {error!r}\n")
     return record
 
 
@@ -159,7 +159,7 @@ def _serve(connection: Connection, data_dir: str | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker with its parent: a killed run leaves no worker behind that computes for nobody."""
+    """End this worker when its parent ends, so that a killed run leaves no workers behind."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

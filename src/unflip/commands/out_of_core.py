@@ -53,8 +53,8 @@ def fit_out_of_core(
 ) -> FittedTable:
     """Fit MC-LDCE with a linear model to a table of any size, in two passes over its files.
 
-    The first pass draws rows uniformly and counts the labels. Medians, means, deviations, categories, the columns of
-    no use, and T are learned from the rows drawn. The second pass sums up all rows except those held out, each fold
+    The first pass draws rows uniformly and counts the labels. Medians, means, deviations, categories, the unused
+    columns, and T are learned from the rows drawn. The second pass sums up all rows except those held out, each fold
     separately (:class:`unflip.core.ClassSums`), and the classifier and the baseline are solved from these sums. With
     the same preprocessing, T and penalty, the coefficients are those of a fit to these rows in memory, up to rounding;
     but the penalty is chosen by cross-validation over other folds than those of :func:`fit_table`, so it may differ.
@@ -83,8 +83,8 @@ def fit_out_of_core(
     dask : str, default=None
         Address of a Dask scheduler, such as ``tcp://10.0.0.1:8786``, whose workers then read the files. They must find
         them under the same names.
-    tell : callable, default=None
-        Called with a text as each step begins.
+    tell : callable
+        Called with a text when a step begins. By default, nothing is told.
 
     Notes
     -----

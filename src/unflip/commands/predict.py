@@ -19,7 +19,10 @@ BLOCK = 8192  # rows; the preprocessed numbers of no more than these are in memo
 
 
 def read_for(model: Any, path: str | os.PathLike[str]) -> Table:
-    """Read samples for a fitted model, without labels: columns as what the model takes them for, images in its size."""
+    """Read samples for a fitted model, without labels.
+
+    Columns are read with the kinds the model knows, and images are resized to its input size.
+    """
     shape = getattr(model, "metadata_", {}).get("image shape")
     size = (int(shape[1]), int(shape[2])) if shape and Path(path).is_dir() else None
     return read_table(path, False, image_size=size, kinds=_kinds(model))
@@ -44,7 +47,7 @@ def predict_files(
     """Predict a table of any size, and return how many of its rows are predicted to be in each class.
 
     The output is that of :func:`predict_table` and :func:`write_predictions`, and appears whole or not at all; only one
-    block of rows is in memory. Rows of several files are named by their number, which is counted on from file to file.
+    block of rows is in memory. Rows of several files are named by their number, which continues from file to file.
 
     Parameters
     ----------
@@ -107,7 +110,7 @@ def write_predictions(
 
 
 def _kinds(model: Any) -> dict[str, str]:
-    """What the model takes the columns of a data frame for; nothing if it does not say so."""
+    """Return the kind of each column that the model knows; empty if it does not know them."""
     preprocessor: Any = getattr(model, "preprocessor_", None)
     if not hasattr(preprocessor, "feature_names_in_"):
         return {}
@@ -123,7 +126,8 @@ def _columns(
 
 def _check_predicts(model: Any) -> None:
     if not hasattr(model, "predict_proba"):
-        raise ValueError(f"the model is a {type(model).__name__}, which predicts nothing")
+        name = type(model).__name__
+        raise ValueError(f"{name} is not a classifier and cannot predict; give a model written by unflip fit")
 
 
 def _samples(model: Any, X: Any) -> Any:

@@ -112,7 +112,7 @@ def split_rows(drawn: Drawn, share: float, sample_size: int) -> Split:
 
 
 def unused_columns(rows: FrameRows) -> dict[str, str]:
-    """Return which columns are of no use, as far as the rows drawn show, and why."""
+    """Return the columns that the drawn rows show to be unusable, each with the reason."""
     frame, numbers = rows.frame, rows.rows
     found = {}
     starts = np.flatnonzero(np.diff(rows.files, prepend=-1))

@@ -59,9 +59,9 @@ class MemoryBatches:
 
 
 class IterableBatches:
-    """An object that gives (x, y) or (x, y, weight) batches each time it is iterated, for data larger than memory.
+    """An object that yields (x, y) or (x, y, weight) batches each time it is iterated, for data larger than memory.
 
-    Each of several processes iterates its own object; all must give the same batches, and each takes its share.
+    Each of several processes iterates its own object; all must yield the same batches, and each takes its share.
     """
 
     def __init__(self, source: Iterable[Any], device: torch.device) -> None:
@@ -73,7 +73,7 @@ class IterableBatches:
         self.source, self.device = source, device
 
     def mark(self) -> dict[str, Any]:
-        return {}  # what it gives is not known before it is read
+        return {}  # what it yields is not known before it is read
 
     def steps(self, batch_size: int) -> int | None:
         return len(self.source) if isinstance(self.source, Sized) else None
@@ -91,7 +91,7 @@ def batches_of(x: Any, y: Any, weight: Any, device: torch.device) -> MemoryBatch
     if y is not None:
         return MemoryBatches(x, y, weight, device)
     if weight is not None:
-        raise ValueError("sample_weight goes with arrays; an iterable gives (x, y, weight) batches instead")
+        raise ValueError("sample_weight can only be given with arrays; let the iterable yield (x, y, weight) batches")
     return IterableBatches(x, device)
 
 
@@ -128,7 +128,7 @@ def _labels(y: Any, device: torch.device) -> Tensor:
     y = _tensor(y)
     if y.dtype.is_floating_point or y.dtype == torch.bool or y.ndim != 1:
         got = f"{y.dtype} of shape {tuple(y.shape)}"
-        raise ValueError(f"y must hold one of the class numbers 0, 1, ... per sample; got {got}")
+        raise ValueError(f"y must have one class number, 0, 1, ..., per sample; got {got}")
     return y.to(device, torch.int64)
 
 

@@ -28,10 +28,10 @@ def read_checkpoint(path: Path, settings: Record, epochs: int, device: torch.dev
     except OSError:
         raise
     except Exception as error:
-        raise ValueError(f"{path} is not a trainer's checkpoint; remove it to start again") from error
+        raise ValueError(f"{path} is not a checkpoint of a Trainer; remove it to start again") from error
     for name in settings | saved:
         if saved.get(name) != settings.get(name):
-            fault = f"{path} was made with {name}={saved.get(name)!r}, now it is {settings.get(name)!r}"
+            fault = f"{path} was made with {name}={saved.get(name)!r}, but now it is {settings.get(name)!r}"
             raise ValueError(f"{fault}; use the same settings and data, or remove the file to start again")
     if done > epochs:
         advice = f"set epochs to {done} or more to use it, or remove the file to start again"

@@ -22,8 +22,9 @@ LEAST_STEPS = 2000  # with epochs=None, small data are passed over until this ma
 class NoisyLabelClassifier(Savable, NetworkEstimator):
     """Train a network from noisy labels by any method of the package; by default MC-LDCE.
 
-    The path of the paper: T from the noisy labels, the clean class prior from T, the corrected risk, the network. The
-    loss of a batch is that of the method; for MC-LDCE, with h the softmax of the network's outputs::
+    As in the paper, T is estimated from the noisy labels and the clean class prior from T, and the network minimizes
+    the corrected risk. The loss of a batch is that of the method; for MC-LDCE, with h the softmax of the network's
+    outputs::
 
         loss = mean of 1 + |T'h|^2 - 2 <e_y, T'h> = mean of |T'h - e_y|^2
 
@@ -75,7 +76,7 @@ default="mcldce"
     history_ : list of dict
         One per epoch: epoch, loss, lr, seconds, and accuracy if ``fit`` was given data to evaluate on.
     methods_ : list of Method
-        The trained method, in a list of one.
+        A list with one element, the trained method.
     input_shape_ : tuple of int
         The shape of one sample; ``n_features_in_`` is its first number.
 
@@ -85,7 +86,7 @@ default="mcldce"
     which has the paper's metric, ``{"metric": "clean"}``): mean test accuracy 92.6 percent, 92.4 without ``ema``, and
     89.5 without dropout, which the paper names as its guard against overfitting. Choosing the epoch by
     :func:`unflip.metrics.clean_accuracy` on a held-out tenth gave 92.6 as well: half a point more on MNIST with heavy
-    noise, and less elsewhere, where that tenth was missed.
+    noise, and less elsewhere, where training lacked that tenth.
 
     A sample with weight two is not the same as two samples, because batches are drawn from the samples.
 
@@ -147,13 +148,13 @@ default="mcldce"
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, evaluate: Any = None) -> Self:
-        """Fit to noisy labels y of any kind, shape (n_samples,).
+        """Fit to noisy labels y of any type, shape (n_samples,).
 
         X has shape (n_samples, n_features) or (n_samples, channels, height, width). ``evaluate`` is a pair (X, y); the
         accuracy on it is kept in ``history_`` after each epoch, and training never sees it.
         """
         find_method(self.method, **(self.method_options or {}))
-        self._check_numbers("epochs", "ema", "decay_from")
+        self._check_parameters("epochs", "ema", "decay_from")
         earlier = dict(vars(self)) if self.warm_start and hasattr(self, "methods_") else None
         if earlier and self.checkpoint is not None:
             raise ValueError("warm_start continues from memory, checkpoint from a file: set only one of them")

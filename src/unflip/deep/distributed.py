@@ -33,7 +33,7 @@ class World(NamedTuple):
         return batch if self.size == 1 else batch[self.rank :: self.size] if self.rank < len(batch) else batch[:1]
 
     def weight(self, n: int) -> float:
-        """Return the factor by which the mean loss of a share makes the mean over processes that over all n samples."""
+        """Return the factor of a share's mean loss with which the mean over processes is that over all n samples."""
         return len(range(self.rank, n, self.size)) * self.size / n
 
     def sum(self, value: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class World(NamedTuple):
                 distributed.broadcast(value, 0)
 
     def check_equal(self, values: dict[str, Any], advice: str) -> None:
-        """Stop all processes if they are not doing the same, instead of letting them wait for each other."""
+        """Stop all processes if their values differ, instead of letting them wait for each other."""
         if self.size == 1:
             return
         everyone: list[Any] = [None] * self.size

@@ -14,11 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from unflip._base import check_rows
+from unflip._base import ZERO_WEIGHTS, check_rows
 from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.deep.distributed import first_rank, launched
 from unflip.deep.methods import Method
-from unflip.deep.networks import NetworkFactory, make_network
+from unflip.deep.networks import NetworkFactory, check_options, make_network
 from unflip.deep.trainer import predict_logits
 
 LARGEST_SEED = 2**31 - 1
@@ -97,9 +97,9 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         self.classes_, codes = check_labels(y, self.classes)
         if sample_weight is None:
             return X, codes, np.ones(len(codes))
+        if not np.any(np.asarray(sample_weight) != 0):
+            raise ValueError(ZERO_WEIGHTS)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if weights.sum() <= 0:  # scikit-learn 1.6 lets this pass
-            raise ValueError("Sample weights must contain at least one non-zero number.")
         return X, codes, weights / weights.mean()
 
     def _check_inputs(self, X: Any, *y: Any, reset: bool) -> Any:
@@ -126,11 +126,12 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         return make_network(self.network, self.input_shape_, len(self.classes_), **options)
 
     def _epochs_of(self, least_steps: int, n_samples: int) -> int:
-        """Return the number of epochs that have at least so many steps."""
+        """Return the number of epochs that have at least this many steps."""
         return -(-least_steps // -(-n_samples // self.batch_size))
 
-    def _check_numbers(self, *optional: str) -> None:
-        """Refuse parameters outside their ``RANGES``; the optional ones may be None."""
+    def _check_parameters(self, *optional: str) -> None:
+        """Refuse unknown network options, and numbers outside their ``RANGES``; the optional ones may be None."""
+        check_options(self.network, self.network_options or {})
         for name in sorted(RANGES.keys() & self.get_params(deep=False).keys()):
             value, (description, allowed) = getattr(self, name), RANGES[name]
             if not (isinstance(value, Real) and allowed(value)) and not (name in optional and value is None):

@@ -150,7 +150,7 @@ class GCELoss(NoisyLabelLoss):
     Parameters
     ----------
     q : float in [0, 1], default=0.7
-        0 is cross-entropy itself; 1 is 1 - p_y, half of :class:`MAELoss`.
+        0 gives cross-entropy itself; 1 gives 1 - p_y, half of :class:`MAELoss`.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     References
@@ -193,11 +193,11 @@ class TruncatedGCELoss(GCELoss):
 
     Notes
     -----
-    An untrained network gives every label a probability near 1 / n_classes, below k: nothing would ever move. Train
+    An untrained network gives every label a probability near 1 / n_classes, below k, so it would never learn. Train
     with :class:`GCELoss` first (40 epochs in the paper).
 
     The paper prunes outside the loss: it minimizes the sum of w_i (L_q(p_i) - L_q(k)), w_i = 1 where p_i > k, and
-    refreshes w every ten epochs with the best network so far. That objective is this one less the constant L_q(k) (and
+    refreshes w every ten epochs with the best network so far. That objective is this one minus the constant L_q(k) (and
     therefore negative), with the w of an earlier network; here w is that of the network itself. The known public code
     chooses the best network on the test set.
 
@@ -220,7 +220,7 @@ class TruncatedGCELoss(GCELoss):
 
 
 class ForwardLoss(NoisyLabelLoss):
-    """Forward correction: the cross-entropy of the noisy label under the network's clean probabilities, moved by T.
+    """Forward correction: the cross-entropy of the noisy label under the network's clean probabilities times T.
 
     ::
 
@@ -247,7 +247,7 @@ class ForwardLoss(NoisyLabelLoss):
     def __init__(self, transition: ArrayLike, reduction: Reduction = "mean") -> None:
         T = check_transition(transition, invertible=False)
         super().__init__(reduction, len(T))
-        T[:, ~T.any(axis=0)] = 1  # a label that T never gives says nothing: a constant loss, no NaN
+        T[:, ~T.any(axis=0)] = 1  # a label that T never produces is uninformative: a constant loss, not NaN
         with np.errstate(divide="ignore"):
             self.register_buffer("log_columns", _buffer(np.log(T).T))
 

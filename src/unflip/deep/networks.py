@@ -1,8 +1,9 @@
 """The networks of the comparisons, and ``make_network``, which makes a factory from whatever network a user gives."""
 
 import copy
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class MLP(nn.Sequential):
     dropout : float, default=0.0
         Dropout of the hidden layer. The paper's table has none; 0.5 guards against memorizing the noise.
     slope : float, default=0.01
-        Slope of the leaky ReLU; 0 is the ReLU of the Co-teaching+ and JoCoR code.
+        Slope of the leaky ReLU; 0 gives the ReLU of the Co-teaching+ and JoCoR code.
 
     Examples
     --------
@@ -47,7 +48,7 @@ class MLP(nn.Sequential):
 class CNN6(nn.Sequential):
     """The paper's six convolutions: 3 x 128, max-pool, dropout, 512, 256, 128, global average pool, dense.
 
-    Every convolution is 3 x 3 and followed by batch norm and a leaky ReLU (0.01). Images of 14 x 14 and larger.
+    Every convolution is 3 x 3 and followed by batch norm and a leaky ReLU (0.01). Images must be 14 x 14 or larger.
 
     Parameters
     ----------
@@ -145,6 +146,19 @@ class Dropout(nn.Dropout):
         return input * mask.mul_(levels / (levels - dropped))
 
 
+NAMED: dict[str, type[nn.Module]] = {"mlp": MLP, "cnn6": CNN6, "lenet": LeNet}
+
+
+def check_options(network: Any, options: Iterable[str]) -> None:
+    """Refuse options that a network given by name does not have; what a callable takes is not known here."""
+    if not isinstance(network, str) or network not in NAMED:
+        return
+    known = list(inspect.signature(NAMED[network]).parameters)[2:]  # after the shape of a sample and n_classes
+    if unknown := sorted(set(options) - set(known)):
+        its = f"its options are {', '.join(known)}" if known else "it has none"
+        raise ValueError(f"network {network!r} has no option {', '.join(unknown)}; {its}")
+
+
 def make_network(
     network: str | nn.Module | Callable[..., nn.Module], input_shape: InputShape, n_classes: int, **options: Any
 ) -> NetworkFactory:
@@ -154,7 +168,8 @@ def make_network(
     ----------
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable
         A module is copied and initialized again (``reset_parameters`` of each of its layers) at each call, because two
-        networks of one method must start apart. To start from trained weights, give a callable that loads them.
+        networks of one method must start from different weights. To start from trained ones, give a callable that
+        loads them.
         A callable is called with the options alone and returns a network with ``n_classes`` outputs.
     input_shape : int or tuple of int
         The shape of one sample: (n_features,) or (channels, height, width).
@@ -174,6 +189,7 @@ def make_network(
         return lambda: _fresh_copy(network)
     if callable(network):
         return lambda: network(**options)
+    check_options(network, options)
     shape = _shape(input_shape)
     if n_classes < 2:
         raise ValueError(f"n_classes must be at least 2; got {n_classes}")
@@ -202,5 +218,7 @@ def _shape(input_shape: InputShape) -> tuple[int, ...]:
     sizes = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
     shape = tuple(int(size) for size in sizes)
     if not shape or min(shape) < 1:
-        raise ValueError(f"input_shape must be the shape of one sample, as 784 or (1, 28, 28); got {input_shape!r}")
+        raise ValueError(
+            f"input_shape must be the shape of one sample, such as 784 or (1, 28, 28); got {input_shape!r}"
+        )
     return shape

@@ -62,7 +62,8 @@ class Trainer:
     steps_per_epoch : int, default=None
         End each epoch after this many batches.
     optimizer : callable, default=None
-        Makes the optimizer from the parameter groups. If None, Adam is used; ``betas`` and ``weight_decay`` are for it.
+        Makes the optimizer from the parameter groups. If None, Adam is used, with ``betas`` and
+        ``weight_decay``.
 
     Attributes
     ----------
@@ -137,7 +138,7 @@ class Trainer:
         ----------
         x : array or tensor of shape (n, ...), or iterable
             uint8 is kept as it is and scaled to [0, 1] one batch at a time; anything else becomes float32. Without y,
-            an object that gives (x, y) or (x, y, weight) batches and can be iterated again and again, such as a
+            an object that yields (x, y) or (x, y, weight) batches and can be iterated more than once, such as a
             DataLoader; its ``set_epoch``, if it has one, is called before each epoch.
         y, sample_weight : array or tensor of shape (n,), default=None
             Labels 0, ..., n_classes - 1, and weights.
@@ -155,7 +156,7 @@ class Trainer:
         settings |= self._method_settings
         if self.checkpoint is not None and self.checkpoint.exists():
             self._resume(self.checkpoint, settings)
-        advice = f"do all of them see the checkpoint {self.checkpoint}?"
+        advice = f"make sure that every process can read the checkpoint {self.checkpoint}"
         world.check_equal({"finished epochs": len(self.history)}, advice)
         modules = [self.method] if self.average is None else [self.method, self.average]
         world.copy_first(tensor for module in modules for _, tensor in _tensors(module))
@@ -281,7 +282,7 @@ class Trainer:
     def _resume(self, path: Path, settings: Record) -> None:
         state = read_checkpoint(path, settings, self.epochs, self.device)
         if len(state["history"]) < len(self.history):
-            return  # this trainer is already further
+            return  # this trainer is already ahead
         try:
             self.method.load_state_dict(state["method"])
             if self.average is not None:

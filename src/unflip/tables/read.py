@@ -84,8 +84,8 @@ def read_table(
     image_size : (height, width), default=None
         Resize the images of a folder. If None, images of different sizes are refused.
     kinds : dict of str to {"number", "category"}, default=None
-        What a fitted model takes columns for. In a text file the cells of a category are then read as they are
-        written. If None, the cells of a column decide.
+        The kind of each column, as the fitted model knows it. In a text file the cells of a category are then read as
+        they are written. If None, the cells of a column decide.
     """
     source = Path(path)
     if not source.exists():
@@ -188,9 +188,9 @@ def column_kind(column: Any) -> str:
 def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
     """Return labels as strings, int64 or booleans, or say in which row they are not. This is the only rule for labels.
 
-    Strings lose the spaces around them, which nobody sees; nothing but spaces is a missing label. Numbers must be
-    whole, so 1.0 is the label 1. Lists, dates and mixtures of strings and numbers are refused. ``start`` is the number
-    of the first row, for errors.
+    Leading and trailing spaces are stripped; a string of nothing but spaces is a missing label. Numbers must be whole,
+    so 1.0 is the label 1. Lists, dates and mixtures of strings and numbers are refused. ``start`` is the number of the
+    first row, for errors.
     """
     said = _called("the label", values)
     labels, codes = _distinct(values, said, start)
@@ -387,8 +387,8 @@ class Reading(NamedTuple):
 class TextFile:
     """A CSV or TSV file with a header, read by pandas; a first column without a name has the names of the rows.
 
-    A cell has no type of its own. Pandas takes a column for numbers, booleans or text by all the cells that it reads at
-    once, and sees less in a few rows than in all. Columns in ``text`` are read as they are written.
+    A cell has no type of its own. Pandas infers the type of a column from the cells it reads at once, and may infer
+    another type from fewer rows. Columns in ``text`` are read as they are written.
     """
 
     path: str
@@ -615,7 +615,7 @@ def _open_parquet(path: str) -> ParquetFile:
 
 
 def _names_rows(schema: Any, groups: list[Any], name: str) -> bool:
-    """Whether a column of the index is text, or whole numbers of which none is missing."""
+    """Whether a column of the index is text, or whole numbers without missing values."""
     kind, place = _arrow_kind(schema.field(name).type), schema.names.index(name)
     if kind != "int":
         return kind == "text"

@@ -36,7 +36,8 @@ class CrossFitEM(NetworkEstimator):
         T[i, j] = N[i, j] / sum_k N[i, k]  -  volume T[i, j] (T^-1)[j, i],     then rows to sum one
 
     The last term is the gradient of log|det T|. Likelihood alone cannot tell T from a T nearer to the identity with
-    posteriors that are less sure, hence the volume draws T inwards until unseen labels object, and then fades away.
+    posteriors that are less sure. Hence the volume term: it shrinks T, against the pull of the held-out likelihood, and
+    its weight decreases to zero.
 
     Parameters
     ----------
@@ -137,8 +138,8 @@ class CrossFitEM(NetworkEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to noisy labels y of any kind, shape (n_samples,), of a table or of images X."""
-        self._check_numbers("ema")
+        """Fit to noisy labels y of any type, shape (n_samples,), of a table or of images X."""
+        self._check_parameters("ema")
         if self.folds < 2:
             raise ValueError(f"folds must be at least 2: each needs a network that did not see it; got {self.folds}")
         if not (isinstance(self.warmup, Integral) and 0 <= self.warmup < self.rounds):

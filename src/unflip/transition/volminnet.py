@@ -32,7 +32,7 @@ class VolMinNet(NetworkEstimator):
 
         A = I + sigmoid(w) * (1 - I),    T = A / row sums,    w = -2 at the start
 
-    A part of the noisy data is held out, and the T of the epoch with the least noisy loss on it is taken.
+    A part of the noisy data is held out, and the T of the epoch with the least noisy loss on it is used.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class VolMinNet(NetworkEstimator):
     volume : float, default=1e-4
         Weight of log|det T|.
     validation_fraction : float, default=0.1
-        Part of the noisy data that is held out to choose the epoch. With 0, the last epoch is taken.
+        Part of the noisy data that is held out to choose the epoch. With 0, the last epoch is used.
     transition_lr : float, default=0.01
         Learning rate of w, which Adam trains without weight decay.
     init : float or "paper", default=-2.0
@@ -62,7 +62,7 @@ class VolMinNet(NetworkEstimator):
     history_ : list of dict
         One per epoch: epoch, loss, validation_loss, transition, seconds.
     best_epoch_ : int
-        The epoch that was taken; ``methods_`` has the method of that epoch.
+        The epoch whose T is used; ``methods_`` has the method of that epoch.
     classes_, input_shape_, methods_
         As in :class:`unflip.deep.NoisyLabelClassifier`.
 
@@ -129,7 +129,7 @@ class VolMinNet(NetworkEstimator):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to noisy labels y of any kind, shape (n_samples,), of a table or of images X."""
-        self._check_numbers()
+        self._check_parameters()
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         rng = shared_random_state(self.random_state)
         seed = int(rng.randint(LARGEST_SEED))
