@@ -92,7 +92,7 @@ def test_transposed_matrix_that_is_doubly_stochastic_passes():
         ([0.0, np.nan], None, "missing"),
         ([0, 3], [0, 1, 2], r"outside classes: \[3\]"),
         (["a", "z"], ["a", "b"], r"outside classes: \['z'\]"),
-        (np.array([1, "a"], dtype=object), None, "one kind"),
+        (np.array([1, "a"], dtype=object), None, "all numbers or all strings"),
         ([0, 1], [0, 1, 1], "without repeats"),
         ([0, 1], [1, 0], "sorted"),
         ([0, 1], [], "all class labels"),

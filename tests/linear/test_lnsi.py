@@ -188,11 +188,12 @@ class TestGraph:
 
     def test_the_quadratic_form_of_the_features(self, problem):
         X, _, _ = problem
-        L = laplacian(gaussian_graph(*nearest_neighbors(X, 5)))
+        graph = gaussian_graph(*nearest_neighbors(X, 5))
+        L = laplacian(graph)
         Z = (X - X.mean(axis=0)) / np.linalg.norm(X - X.mean(axis=0))
         for kind in (np.asarray, sparse.csr_array):
             A = ScaledFeatures(kind(X))
-            np.testing.assert_allclose(A.gram(L), Z.T @ L.toarray() @ Z, atol=1e-12)
+            np.testing.assert_allclose(A.gram(graph), Z.T @ L.toarray() @ Z, atol=1e-12)
             np.testing.assert_allclose(A.gram(), Z.T @ Z, atol=1e-12)
             np.testing.assert_allclose(A.times(X[:3]), Z @ X[:3], atol=1e-12)
             np.testing.assert_allclose(A.transposed_times(X), Z.T @ X, atol=1e-12)

@@ -148,8 +148,8 @@ def fit_table(
     random_state : int, RandomState instance or None, default=None
     progress : bool or "auto", default=False
         Whether to show the progress of a network.
-    tell : callable, default=None
-        Called with a text when a step begins.
+    tell : callable
+        Called with a text when a step begins. By default, nothing is told.
     """
     y, weights = labels(table), table.sample_weight
     estimates = transition is None or hasattr(transition, "fit")

@@ -25,7 +25,7 @@ def read_for(model: Any, path: str | os.PathLike[str]) -> Table:
     """
     shape = getattr(model, "metadata_", {}).get("image shape")
     size = (int(shape[1]), int(shape[2])) if shape and Path(path).is_dir() else None
-    return read_table(path, False, image_size=size, kinds=_kinds(model))
+    return read_table(path, False, image_size=size, kinds=getattr(model, "kinds", {}))
 
 
 def predict_table(model: Any, table: Table, block: int = BLOCK) -> tuple[NDArray[Any], FloatArray]:
@@ -62,7 +62,7 @@ def predict_files(
     target = check_output(out)
     if target.exists() and any(target.samefile(file) for file in table_files(path)):
         raise ValueError(f"{target} is DATA itself; choose another file for the predictions")
-    kinds = _kinds(model)
+    kinds = getattr(model, "kinds", {})
     source = open_tables(path, rows=block, kinds=kinds)
     counted = len(source.files) > 1
     if not kinds:
@@ -107,14 +107,6 @@ def write_predictions(
 ) -> Path:
     """Write ``name``, ``prediction`` and one ``probability_CLASS`` per class, as CSV or Parquet by the suffix."""
     return write_columns(path, _columns(table.names, predicted, proba, classes))
-
-
-def _kinds(model: Any) -> dict[str, str]:
-    """Return the kind of each column that the model knows; empty if it does not know them."""
-    preprocessor: Any = getattr(model, "preprocessor_", None)
-    if not hasattr(preprocessor, "feature_names_in_"):
-        return {}
-    return dict.fromkeys(preprocessor.numbers_, "number") | dict.fromkeys(preprocessor.categories_, "category")
 
 
 def _columns(

@@ -100,7 +100,8 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely clean label of each sample, shape (n_samples,)."""
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def _transition(self, proba: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
