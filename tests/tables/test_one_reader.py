@@ -15,7 +15,7 @@ pd = pytest.importorskip("pandas", reason="unflip[data] is not installed")
 pa = pytest.importorskip("pyarrow", reason="unflip[data] is not installed")
 from pyarrow import parquet  # noqa: E402
 
-from unflip.commands.predict import _kinds, predict_files, predict_table, read_for, write_predictions  # noqa: E402
+from unflip.commands.predict import predict_files, predict_table, read_for, write_predictions  # noqa: E402
 from unflip.linear import class_sums  # noqa: E402
 from unflip.tables import Preprocessor, TableClassifier, open_source, read_table  # noqa: E402
 from unflip.tables.read import join_rows  # noqa: E402
@@ -283,7 +283,7 @@ class TestKinds:
         assert not (tmp_path / "p.csv").exists()
 
     def test_kinds_of_a_model(self):
-        assert _kinds(self.model(c=["a", "b", "b", "a"] * 3, x=np.arange(12) % 5)) == {"x": "number", "c": "category"}
+        assert self.model(c=["a", "b", "b", "a"] * 3, x=np.arange(12) % 5).kinds == {"x": "number", "c": "category"}
 
 
 def test_a_schema_decides_for_all_blocks(tmp_path):
