@@ -179,7 +179,8 @@ def fit_table(
     evaluate = None if network == "linear" else (X_test, y_test)
     model.fit_features(raw, y, weights, evaluate=evaluate)
     if network != "linear" and estimates:
-        model.classifier_.set_params(transition=None)  # so that it reads as T estimated, not as T given
+        for classifier in (model.classifier, model.classifier_):  # so that it reads as T estimated, not as T given
+            classifier.set_params(transition=None)
     T = given if given is not None else getattr(model.classifier_, "transition_", None)
     if T is None:
         tell("estimating T, which the method itself does not need")

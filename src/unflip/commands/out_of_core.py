@@ -42,7 +42,7 @@ def fit_out_of_core(
     weights: str | None = None,
     drop: tuple[str, ...] | list[str] = (),
     transition: Any = None,
-    test: Table | None = None,
+    test: Table | Callable[[dict[str, str]], Table] | None = None,
     sample_size: int = 100_000,
     holdout: float = 0.2,
     random_state: int = 0,
@@ -68,8 +68,8 @@ def fit_out_of_core(
     transition : array-like of shape (n_classes, n_classes) or path, default=None
         T[i, j] = P(noisy = j | clean = i), or its file, see :func:`read_transition`. If None, it is estimated from the
         sample; the labels of a class without a row in the sample are then treated as correct, with a warning.
-    test : Table, default=None
-        Noisy labels to estimate the accuracy from. If None, some rows are held out.
+    test : Table or callable, default=None
+        As in :func:`fit_table`. If None, some rows are held out.
     sample_size : int, default=100_000
         Number of rows, all in memory, that preprocessing and T are learned from.
     holdout : float, default=0.2
@@ -120,9 +120,7 @@ def fit_out_of_core(
         sample, y, w = split.taken(split.sample, unused)
         preprocessor = Preprocessor().fit(sample)
         if callable(test):
-            shell = TableClassifier()
-            shell.preprocessor_ = preprocessor
-            test = test(shell.kinds)
+            test = test(preprocessor.kinds)
         estimator = None
         if T is None:
             tell(f"estimating T from {len(y):,} rows")

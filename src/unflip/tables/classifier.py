@@ -134,11 +134,8 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kinds of the columns of a data frame, for :func:`~unflip.tables.read_table`; empty for an array."""
-        preprocessor: Any = self.preprocessor_
-        if not hasattr(preprocessor, "feature_names_in_"):
-            return {}
-        return dict.fromkeys(preprocessor.numbers_, "number") | dict.fromkeys(preprocessor.categories_, "category")
+        """The kinds of the columns of a data frame, for :func:`~unflip.tables.read_table`; empty without one."""
+        return {} if self.preprocessor_ is None else self.preprocessor_.kinds
 
     def standardized(self, features: Any) -> Any:
         """Return the features of :meth:`fit_preprocessor` as the classifier takes them."""

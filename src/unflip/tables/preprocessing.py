@@ -57,7 +57,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     numbers_ : list of str
         The columns of numbers; for an array, which has no names, their positions.
     categories_ : dict of str to list
-        The categories of each column of categories; None is the missing one.
+        The categories of each categorical column; None stands for a missing value.
     unused_ : dict of str to str
         Why a column is left out: dates, free text, names of the rows, or the same value everywhere. For numbers that
         cannot be read because of a mistake there is also a warning.
@@ -127,6 +127,13 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             encoder = OneHotEncoder(categories=lists, handle_unknown="ignore", sparse_output=False)
             parts.append(encoder.fit_transform(np.column_stack(values)))
         return np.hstack(parts)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column in use, "number" or "category", for :func:`read_table`; empty for an array."""
+        if not hasattr(self, "feature_names_in_"):
+            return {}
+        return dict.fromkeys(self.numbers_, "number") | dict.fromkeys(self.categories_, "category")
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return a name for each column of the matrix, such as "age" and "town=Ulm"."""

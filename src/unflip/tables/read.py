@@ -377,7 +377,7 @@ class Reading(NamedTuple):
     """How the rows of a file are read."""
 
     rows: int | None = None  # in a frame; if None, one frame has all rows
-    label: str | None = None  # in this column of a text file None is a class, not an empty cell
+    label: str | None = None  # a cell "None" in this column of a text file is a class, not a missing value
     columns: Sequence[str] | None = None  # if None, all; rows of text that are longer than the header are then refused
     text: frozenset[str] = frozenset()  # columns of text files to read as written; "" has the names of the rows
     kinds: Mapping[str, str] = {}  # as in read_table
