@@ -101,7 +101,8 @@ class Screen:
         return self.chromium.find_elements(By.CSS_SELECTOR, selector)
 
     def texts(self, selector):
-        return [element.get_attribute("textContent") for element in self.all(selector)]
+        # One script, so that the page cannot redraw between finding an element and reading it.
+        return self.script("return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)", selector)
 
     def script(self, code, *arguments):
         return self.chromium.execute_script(code, *arguments)
@@ -110,7 +111,7 @@ class Screen:
         return self.texts("#rows .called .name")
 
     def ticks(self):
-        return [box.is_selected() for box in self.all("#rows input")]
+        return self.script("return [...document.querySelectorAll('#rows input')].map((box) => box.checked)")
 
     def sort(self, by):
         self.click(f"[data-sort={by}]")
