@@ -296,7 +296,7 @@ def described(model: Any, noisy: np.ndarray, T: np.ndarray, accuracy: float) -> 
         {
             "name": c.name,
             "corrected": bool(c.corrected),
-            "accuracy": [float(value) for value in c.accuracy],
+            "accuracy": None if c.accuracy is None else [float(value) for value in c.accuracy],
             "log_likelihood": None if c.log_likelihood is None else float(c.log_likelihood),
             "chosen": bool(c.chosen),
         }
@@ -305,6 +305,7 @@ def described(model: Any, noisy: np.ndarray, T: np.ndarray, accuracy: float) -> 
     for c in candidates:
         if c.chosen:
             found["chosen"], found["corrected"] = c.name, bool(c.corrected)
+        if c.chosen and c.accuracy is not None:
             found["estimate"], found["low"], found["high"] = (float(value) for value in c.accuracy[:3])
             found["covered"] = bool(found["low"] <= accuracy <= found["high"])
     return found
