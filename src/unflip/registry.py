@@ -89,11 +89,13 @@ ENTRIES = [
     Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
     Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", networks=1),
     Entry("volmin", "transition.volmin", "VolMin", "transition", takes_transition=True, saved=True),
+    Entry("stacked-em", "transition.stacked", "StackedEM", "transition", takes_transition=True),
     Entry("anchor", "transition.anchor_points", "AnchorPoints", "transition"),
     Entry("dual-t", "transition.dual_t", "DualT", "transition"),
     Entry("volminnet", "transition.volminnet", "VolMinNet", "transition", networks=1),
     Entry("crossfit-em", "transition.crossfit", "CrossFitEM", "transition", networks=1),
     Entry(None, "deep.classifier", "NoisyLabelClassifier", "any", takes_transition=True, saved=True),
+    Entry(None, "corrected", "CorrectedClassifier", "any", takes_transition=True),
     Entry(None, "tables.classifier", "TableClassifier", "table", saved=True),
     Entry(None, "tables.preprocessing", "Preprocessor", "table", saved=True),
 ]
