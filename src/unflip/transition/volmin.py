@@ -89,7 +89,8 @@ class VolMin(LinearClassifier):
     T. With pairflip 0.4 this takes the error of T on 1,078 digits from 0.37 to 0.08, and on the first 5,000 CIFAR-10
     features from 0.54 to 0.05; on all 50,000 it fixes pairflip 0.45 (0.091 to 0.012). It costs a little where minimum
     volume is already good: clean labels on 5,000 rows go from 0.013 to 0.027 (``benchmarks/transition.py``). It is left
-    out with fewer than 20 distinct rows per class. The folds follow from the values of the rows, not from their order.
+    out with fewer than 20 distinct rows per class. The folds follow from the ranks of the values in each row, not from
+    the order of the rows nor from the units of the features.
 
     *Scaling.* The scaling decides which models the penalty considers simple. With the variances v_j of the features as
     given, and W for these features, the penalty is::
