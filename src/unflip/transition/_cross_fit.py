@@ -239,8 +239,10 @@ def held_out_loss(problem: Problem) -> float:
 
 def cross_fit(
     problem: Problem, T: FloatArray, rounds: int, known: bool = False
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Return T refined, and W (c, d) and b (c,) of the clean model that goes with it; None if there are too few rows.
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """Return T refined, the clean model W (c, d) and b (c,) that goes with it, and out-of-fold posteriors (n, c).
+
+    If there are too few rows, return None.
 
     Each fold gets the logits z of a model that did not see it, fitted through the current T; then T, by EM, and one
     temperature t are fitted to the noisy labels of all folds, and the next round begins, unless T hardly moved::
@@ -264,14 +266,14 @@ def cross_fit(
             models[k] = fit_model(seen[k], T, models[k])
             z[:, folds == k] = problem.logits(*problem.unpack(models[k]), folds == k)
         temperature = _temperature(z, codes, T, problem.weights)
+        posteriors = softmax(temperature * z, axis=0).T
         if known:
             break
-        posteriors = softmax(temperature * z, axis=0).T
         before, T = T, em_transition(posteriors, codes, T, steps=30, sample_weight=problem.weights)
         if np.abs(T - before).sum() < SETTLED * c:
             break
     W, b = problem.unpack(fit_model(problem, T, np.mean(models, axis=0)))
-    return T, temperature * W, temperature * b
+    return T, temperature * W, temperature * b, posteriors
 
 
 def row_keys(X: Any) -> NDArray[np.uint32]:
