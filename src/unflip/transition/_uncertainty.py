@@ -38,7 +38,8 @@ def posterior_std(
         for block in blocks:
             information += (posteriors[block] ** 2).T @ (w[block, np.newaxis] / (posteriors[block] @ T))
         return _row_std(information)
-    I_T, I_both, I_phi = np.zeros((c, c, c, c)), np.zeros((c, c, c + 1)), np.zeros((c + 1, c + 1))
+    # One label's worth is known about phi beforehand: probabilities of 0 and 1 have no temperature.
+    I_T, I_both, I_phi = np.zeros((c, c, c, c)), np.zeros((c, c, c + 1)), np.eye(c + 1)
     for block in blocks:
         p = posteriors[block]
         q = p @ T
@@ -56,7 +57,7 @@ def posterior_std(
         I_phi += flat.T @ flat
     B = tangent(c)
     both = B.T @ I_both.reshape(c * c, -1)
-    information = B.T @ I_T.reshape(c * c, -1) @ B - both @ np.linalg.pinv(I_phi, rcond=1e-10, hermitian=True) @ both.T
+    information = B.T @ I_T.reshape(c * c, -1) @ B - both @ np.linalg.solve(I_phi, both.T)
     return _std(B, np.linalg.inv(information + PRIOR * np.eye(len(information))))
 
 
