@@ -81,6 +81,7 @@ def test_equal_rows_share_a_fold_and_classes_are_spread():
     folds = fold_of(twice, np.append(codes, np.roll(codes, 5)))
     np.testing.assert_array_equal(folds[:90], folds[90:])
     assert fold_of(np.zeros(5), np.arange(5)).tolist() == [0] * 5
+    assert set(fold_of(np.array([0, 2, 5]), np.array([0, 1, 2]))) == {0, 1}  # one fold stayed empty
 
 
 @pytest.mark.parametrize("T", [pairflip(4, 0.3), symmetric(4, 0.4)], ids=["pair", "symmetric"])

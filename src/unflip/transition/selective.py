@@ -139,11 +139,15 @@ class Selective(ClassifierMixin, BaseEstimator):
 def fold_of(keys: NDArray[Any], codes: IntArray) -> IntArray:
     """Return a fold for each row: the same for equal keys, in any order of the rows, and nearly even in each class."""
     different, which = np.unique(keys, return_inverse=True)
-    least = np.full(len(different), codes.max())
+    n_folds = min(FOLDS, len(different))
+    least, most = np.full(len(different), codes.max()), np.full(len(different), codes.min())
     np.minimum.at(least, which, codes)
-    place = np.empty(len(different), dtype=np.intp)
-    place[np.lexsort((different, least))] = np.arange(len(different))
-    return place[which] % min(FOLDS, len(different))
+    np.maximum.at(most, which, codes)
+    folds = different.astype(np.int64) % n_folds  # of rows that differ in nothing but their label
+    for k in np.unique(codes):
+        rows = np.flatnonzero((least == k) & (most == k))
+        folds[rows] = (np.arange(len(rows)) + folds[rows[:1]].sum()) % n_folds
+    return np.unique(folds[which], return_inverse=True)[1]  # numbered without gaps
 
 
 def confident_rows(scores: FloatArray, codes: IntArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
