@@ -52,6 +52,8 @@ class LabelErrors:
         The expected number of wrong labels among those given as each class: the sum of their scores.
     histories : list of list of dict
         ``history_`` of the network of each fold; empty for other classifiers.
+    transition_std : ndarray of shape (n_classes, n_classes) or None
+        The standard error of each entry of ``transition``; None if T was given or its estimator has none.
     """
 
     classes: NDArray[Any]
@@ -63,6 +65,7 @@ class LabelErrors:
     suggested: NDArray[Any]
     n_errors: FloatArray
     histories: list[list[dict[str, Any]]]
+    transition_std: FloatArray | None = None
 
     @property
     def ranked(self) -> IntArray:
@@ -221,19 +224,22 @@ def find_label_errors(
         learner, _ = _inside(fitted)
         histories.append(list(getattr(learner, "history_", [])))  # of a network, epoch by epoch
         if shared is not None:
-            T, estimated = shared
+            T, estimated, std = shared
         elif getattr(learner, "transition_", None) is not None:
             own = getattr(learner, "transition", None)
             T, estimated = check_transition(learner.transition_, len(known)), own is None or hasattr(own, "fit")
+            source = learner if hasattr(learner, "transition_std_") else getattr(learner, "transition_estimator_", None)
+            std = getattr(source, "transition_std_", None) if estimated else None
         else:
-            T, estimated = _estimate(None, fitted, (seen, codes[train], w), known, seed), True
+            T, std = _estimate(None, fitted, (seen, codes[train], w), known, seed)
+            estimated = True
         counts = np.bincount(codes[train], w, minlength=len(known))
         prior, used = clean_prior(counts / counts.sum(), T), T
         if estimated:
             size = counts.sum() * prior[:, np.newaxis]
             used = (size * T + 1 / len(known)) / (size + 1)  # see Notes
         proba, noisy = _predicted(fitted, _safe_indexing(X, test), counts, known)
-        folds.append(_Fold(test, proba, noisy, T, used, prior, estimated))
+        folds.append(_Fold(test, proba, noisy, T, used, prior, estimated, std))
     folds = _with_even_flips(folds, codes)
     posterior, proba = _posteriors(folds, codes)
     scores = 1 - posterior[np.arange(len(codes)), codes]
@@ -244,7 +250,10 @@ def find_label_errors(
     # A T that all folds share is its own mean without rounding.
     T = np.mean(list({id(fold.transition): fold.transition for fold in folds}.values()), axis=0)
     n_errors = np.bincount(codes, scores, minlength=len(known)).astype(np.float64)
-    return LabelErrors(named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories)))
+    stds = [fold.std for fold in folds if fold.std is not None]
+    std = np.mean(stds, axis=0) if len(stds) == len(folds) else None
+    histories = list(filter(None, histories))
+    return LabelErrors(named, given, posterior, proba, T, scores, named[best], n_errors, histories, std)
 
 
 class _Fold(NamedTuple):
@@ -255,6 +264,7 @@ class _Fold(NamedTuple):
     used: FloatArray  # by Bayes' rule: T, or T with a sample added
     prior: FloatArray
     estimated: bool
+    std: FloatArray | None  # standard errors of T
 
     def p(self, T: FloatArray) -> FloatArray:
         """Return P(clean = k | x) of the samples that were held out."""
@@ -291,8 +301,11 @@ def _inside(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Any]:
 
 def _shared_transition(
     model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any
-) -> tuple[FloatArray, bool] | None:
-    """Return the T of all folds and whether it is an estimate, or None if each fold has its own; tell the model."""
+) -> tuple[FloatArray, bool, FloatArray | None] | None:
+    """Return the T of all folds, whether it is an estimate, and its standard errors; tell the model.
+
+    If each fold has its own T, return None.
+    """
     learner, _ = _inside(model)
     params = learner.get_params(deep=False)
     if "classes" in params and params["classes"] is None:
@@ -303,14 +316,19 @@ def _shared_transition(
     if transition is None and not (unset and (by_volmin or isinstance(learner, VolMin))):
         return None
     estimated = transition is None or hasattr(transition, "fit")
-    T = _estimate(transition, model, data, classes, random_state) if estimated else transition
+    T, std = _estimate(transition, model, data, classes, random_state) if estimated else (transition, None)
     if unset:
         learner.set_params(transition=T)
-    return T, estimated
+    return T, estimated, std
 
 
-def _estimate(transition: Any, model: Any, data: Data, classes: NDArray[Any], random_state: Any) -> FloatArray:
-    """Return T as an estimator, or VolMin if None, learns it from the samples as they reach the classifier."""
+def _estimate(
+    transition: Any, model: Any, data: Data, classes: NDArray[Any], random_state: Any
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return T, and its standard errors, as an estimator learns it from the samples as they reach the classifier.
+
+    If ``transition`` is None, the estimator is VolMin.
+    """
     X, codes, weights = data
     learner, features = _inside(model, X, classes[codes])
     is_volmin = transition is None and isinstance(learner, VolMin)
@@ -328,7 +346,7 @@ def _estimate(transition: Any, model: Any, data: Data, classes: NDArray[Any], ra
         ) from error
     if is_volmin:
         learner.set_params(scaling=fitted.scaling_)  # chosen once for all folds
-    return T
+    return T, getattr(fitted, "transition_std_", None)
 
 
 def _predicted(model: Any, X: Any, counts: NDArray[Any], classes: NDArray[Any]) -> tuple[FloatArray, bool]:
@@ -362,7 +380,9 @@ def _with_even_flips(folds: list[_Fold], codes: IntArray) -> list[_Fold]:
     held_out = sum(len(fold.proba) for fold in folds)
     if gain * len(codes) / held_out > c * (c - 1) - 1:  # a splitter may hold samples out more than once
         return folds
-    return [fold._replace(transition=even, used=even) for fold in folds]
+    spread = np.eye(c) + (1 - np.eye(c)) / (c - 1)  # of a rate with standard error one
+    stds = [None if fold.std is None else fold.prior @ np.diag(fold.std) * spread for fold in folds]
+    return [fold._replace(transition=even, used=even, std=std) for fold, std in zip(folds, stds, strict=True)]
 
 
 def _posteriors(folds: list[_Fold], codes: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -87,6 +87,7 @@ def compare_classifiers(
     T, classes = errors.transition, errors.classes
     judge = "VolMin" if network == "linear" else f"mcldce, {network}"
     options: dict[str, Any] = {"classes": classes, "sample_weight": table.sample_weight}
+    options["transition_std"] = errors.transition_std
     found = {judge: clean_accuracy(errors.given, classes[errors.proba.argmax(axis=1)], T, **options)}
     if network == "linear":
         name, baseline = make_baseline(network, len(classes), random_state=random_state)

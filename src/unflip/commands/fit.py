@@ -156,7 +156,7 @@ def fit_table(
     given = None if estimates else check_transition(transition, len(np.unique(y)))
     options: dict[str, Any] = {"epochs": epochs, "random_state": random_state, "progress": progress}
     model = TableClassifier(make_classifier(method, network, transition if estimates else given, **options))
-    X, unused = samples(table.X, network), {}
+    X, unused, std = samples(table.X, network), {}, None
     if test is None:
         # Only the whole table tells a column that numbers the rows from any other.
         unused = unused_columns(X)
@@ -174,7 +174,8 @@ def fit_table(
     if network != "linear" and estimates and registry.find(method, "deep").takes_transition:
         tell(f"estimating T from {len(y):,} rows")
         estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
-        model.classifier.set_params(transition=estimated_transition(X_train, y, weights, estimator))
+        estimate, std = estimated_transition(X_train, y, weights, estimator)
+        model.classifier.set_params(transition=estimate)
     tell(f"fitting {method}, {network}, to {len(y):,} rows")
     evaluate = None if network == "linear" else (X_test, y_test)
     model.fit_features(raw, y, weights, evaluate=evaluate)
@@ -182,15 +183,18 @@ def fit_table(
         for classifier in (model.classifier, model.classifier_):  # so that it reads as T estimated, not as T given
             classifier.set_params(transition=None)
     T = given if given is not None else getattr(model.classifier_, "transition_", None)
+    if given is None and std is None:
+        std = transition_std(model.classifier_)
     if T is None:
         tell("estimating T, which the method itself does not need")
         seen = raw if network == "linear" else X_train
         estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
-        T = estimated_transition(seen, y, weights, estimator)
+        T, std = estimated_transition(seen, y, weights, estimator)
 
     def score(classifier: Any) -> CleanAccuracy:
         predicted = classifier.predict(X_test)
-        return clean_accuracy(y_test, predicted, T, classes=model.classes_, sample_weight=test_weights)
+        known: dict[str, Any] = {"classes": model.classes_, "transition_std": std}
+        return clean_accuracy(y_test, predicted, T, sample_weight=test_weights, **known)
 
     accuracy, baseline, curves = score(model.classifier_), None, _curves(method, model.classifier_)
     name, uncorrected = make_baseline(network, len(model.classes_), **options)
@@ -295,10 +299,19 @@ def make_transition_estimator(
     return cls(**{key: value for key, value in given.items() if key in cls().get_params(deep=False)})
 
 
-def estimated_transition(features: Any, y: NDArray[Any], weights: FloatArray | None, estimator: Any) -> FloatArray:
-    """Return T, estimated from the :func:`features` of a table."""
+def estimated_transition(
+    features: Any, y: NDArray[Any], weights: FloatArray | None, estimator: Any
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return T, estimated from the :func:`features` of a table, and its standard errors if the estimator has them."""
     classes, codes = np.unique(y, return_inverse=True)
-    return resolve_transition(None, estimator, features, codes, classes, weights)[0]
+    T, fitted = resolve_transition(None, estimator, features, codes, classes, weights)
+    return T, transition_std(fitted)
+
+
+def transition_std(model: Any) -> FloatArray | None:
+    """Return the standard errors of a model's T, or of the estimator that it came from; None if they are unknown."""
+    source = model if hasattr(model, "transition_std_") else getattr(model, "transition_estimator_", None)
+    return getattr(source, "transition_std_", None)
 
 
 def features(table: Table, network: str) -> Any:

@@ -42,7 +42,7 @@ def find_noise(
     """
     y, weights = labels(table), table.sample_weight
     estimator = make_transition_estimator(method, network, random_state=random_state, progress=progress)
-    T = estimated_transition(features(table, network), y, weights, estimator)
+    T, _ = estimated_transition(features(table, network), y, weights, estimator)
     return Noise.of(y, T, weights)
 
 
