@@ -5,9 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.multioutput import MultiOutputRegressor
-from sklearn.utils import Tags, _safe_indexing, check_array, check_random_state, get_tags
+from sklearn.utils import Tags, _safe_indexing, assert_all_finite, check_array, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -203,17 +204,25 @@ class CorrectedClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"estimator must be a scikit-learn classifier or regressor, or None; got {model!r}")
         if self._kind() == "inverted" and not hasattr(model, "predict_proba"):
             raise ValueError(
-                f"{type(model).__name__} takes no sample weights and has no predict_proba, so T cannot correct it; give "
-                "one of both, or wrap it in CalibratedClassifierCV"
+                f"{type(model).__name__} takes no sample weights and has no predict_proba, so T cannot correct it; "
+                "choose a model with either, or wrap it in CalibratedClassifierCV"
             )
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, IntArray, FloatArray | None]:
         if self.estimator is None:
             return check_training_data(self, X, y, sample_weight, classes=self.classes)
         check_rows(X, y)
+        if hasattr(X, "dask"):
+            raise ValueError(
+                "X is a Dask collection, but CorrectedClassifier holds its data in memory; pass X.compute(), or fit "
+                "MCLDCEClassifier or ForwardLogisticClassifier, which read data of any size"
+            )
+        _check_table(X)
         X, y = validate_data(self, X, y, skip_check_array=True)  # the model checks X as it takes it
         (X,) = indexable(X)
         y = column_or_1d(y, warn=True)
+        if np.asarray(y).dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         self.classes_, codes = check_labels(y, self.classes)
         if sample_weight is None:
@@ -223,6 +232,7 @@ class CorrectedClassifier(ClassifierMixin, BaseEstimator):
     def _features(self, X: Any) -> Any:
         if self.estimator is None:
             return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        _check_table(X)
         return validate_data(self, X, reset=False, skip_check_array=True)
 
     # -- T and the posteriors of the training rows
@@ -241,8 +251,8 @@ class CorrectedClassifier(ClassifierMixin, BaseEstimator):
                 models = [m for m in default_models(numbers, c) if _inner(m[1]) is not _inner(self.estimator)] + [own]
         elif numbers is None:
             raise ValueError(
-                f"T and the clean labels are estimated from numbers, which this X is not, because {_name(self.estimator)} "
-                "has no probabilities of its own. Encode X before, or pass a classifier with predict_proba"
+                f"{_name(self.estimator)} has no predict_proba, so other models estimate T, which take only finite "
+                "numbers. Encode X and fill its gaps before, or choose a classifier with predict_proba"
             )
         seen = X if numbers is None else numbers
         self.witness_ = StackedEM(
@@ -300,8 +310,8 @@ class CorrectedClassifier(ClassifierMixin, BaseEstimator):
         self.candidates_ = self._candidates(predictions, codes, weights, chosen)
         name, corrected = chosen
         self.oof_proba_ = predictions[chosen]
-        names, shares = (w.names_, w.weights_) if corrected else (list(models), w.noisy_weights_)
-        shares = dict(zip(names, shares, strict=True)) if name == BLEND else {name: 1.0}
+        weighed = zip(w.names_, w.weights_, strict=True) if corrected else zip(models, w.noisy_weights_, strict=True)
+        shares: dict[str, float] = dict(weighed) if name == BLEND else {name: 1.0}
         if corrected and JOINT in w.names_:
             shares[JOINT] = shares.pop(JOINT, 0.0) + shares.pop(LINEAR, 0.0)  # one linear model through T
             models[JOINT] = VolMin(transition=self.transition_, classes=np.arange(c))
@@ -348,7 +358,7 @@ class CorrectedClassifier(ClassifierMixin, BaseEstimator):
 
     def _sentences(self, codes: IntArray) -> Any:
         if self.oof_proba_ is None:
-            yield "There are too few rows to hold any out, so noise was not looked for and the labels are taken as they are."
+            yield "There are too few rows to hold any out, so noise was not looked for: labels are taken as they are."
         if self.overlap_:
             suspected = self.witness_.suspected_
             rate = 1 - float(np.bincount(codes, minlength=len(suspected)) @ np.diag(suspected)) / len(codes)
@@ -400,6 +410,12 @@ def _numbers(X: Any) -> Any:
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     except (TypeError, ValueError):
         return None
+
+
+def _check_table(X: Any) -> None:
+    """Refuse a single row or column with scikit-learn's message."""
+    if np.ndim(X) == 1 and not sparse.issparse(X):
+        check_array(X)
 
 
 def _inner(model: Any) -> type:

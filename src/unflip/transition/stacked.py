@@ -159,6 +159,10 @@ class StackedEM(BaseEstimator):
     raised to its bound.
     """
 
+    stack_: Any
+    oof_proba_: Any
+    weights_: Any
+
     def __init__(
         self,
         *,
@@ -209,11 +213,10 @@ class StackedEM(BaseEstimator):
         starts = [anchor_rows(np.tensordot(self.noisy_weights_, q, 1), codes)]
         joint = None
         if self.joint:
-            joint = VolMin(classes=np.arange(c)).fit(X, codes, sample_weight=weights)
-            starts.append(joint.transition_)
-            start = repaired(joint.transition_, self.lower_bounds_)
-            linear = VolMin(transition=start, scaling=joint.scaling_, classes=np.arange(c))
-            joint = out_of_fold(linear, X, codes, weights, self.folds_, c)
+            volmin = VolMin(classes=np.arange(c)).fit(X, codes, sample_weight=weights)
+            starts.append(volmin.transition_)
+            volmin.set_params(transition=repaired(volmin.transition_, self.lower_bounds_), scaling=volmin.scaling_)
+            joint = out_of_fold(volmin, X, codes, weights, self.folds_, c)
             self.names_ = ["joint logistic", *self.names_]
         starts = [repaired(T, self.lower_bounds_) for T in starts]
 
@@ -307,10 +310,10 @@ def default_models(X: Any, n_classes: int) -> list[tuple[str, Any]]:
 def make_folds(cv: Any, X: Any, codes: IntArray, groups: Any, random: np.random.RandomState) -> Folds:
     """Return (train, test) pairs; none if there are too few rows. At most MOST_ROWS rows of a fold are trained on."""
     if isinstance(cv, Integral) and groups is None:
-        if isinstance(cv, bool) or cv < 2:
+        if isinstance(cv, bool) or int(cv) < 2:
             raise ValueError(f"cv must be at least 2 folds, because T is judged by labels that are held out; got {cv}")
         largest = int(np.bincount(codes).max())
-        if largest < LEAST_PER_CLASS * cv:
+        if largest < LEAST_PER_CLASS * int(cv):
             return []
         cv = StratifiedKFold(int(cv), shuffle=True, random_state=random)
     with warnings.catch_warnings():
