@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-Family = Literal["linear", "deep", "transition", "any", "table"]
+Family = Literal["linear", "deep", "transition", "any", "table", "arrays"]
 
 
 class Entry(NamedTuple):
@@ -22,9 +22,9 @@ class Entry(NamedTuple):
         ``estimate_transition(method=...)`` and experiment files. If None, the class is not offered by name.
     module, cls : str
         The class and the module it is defined in.
-    family : {"linear", "deep", "transition", "any", "table"}
-        A linear classifier, a method that trains networks, an estimator of T, a classifier that wraps any model, or a
-        class that handles tables.
+    family : {"linear", "deep", "transition", "any", "table", "arrays"}
+        A linear classifier, a method that trains networks, an estimator of T, a classifier that wraps any model, a
+        class that handles tables, or the form in which another library's fitted model is saved.
     takes_transition : bool
         Whether it uses T: to correct its loss, or to know how many labels are wrong.
     robust : bool
@@ -96,6 +96,10 @@ ENTRIES = [
     Entry(None, "deep.classifier", "NoisyLabelClassifier", "any", takes_transition=True, saved=True),
     Entry(None, "tables.classifier", "TableClassifier", "table", saved=True),
     Entry(None, "tables.preprocessing", "Preprocessor", "table", saved=True),
+    Entry(None, "models.trees", "TreeEnsemble", "arrays", saved=True),
+    Entry(None, "models.arrays", "LinearScores", "arrays", saved=True),
+    Entry(None, "models.arrays", "Scaled", "arrays", saved=True),
+    Entry(None, "models.arrays", "Blend", "arrays", saved=True),
 ]
 
 

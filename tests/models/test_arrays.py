@@ -1,0 +1,155 @@
+"""Fitted models of scikit-learn as arrays: the same probabilities, saved and loaded, or a reason why not."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+import unflip
+from tests.models.conftest import T
+from unflip.linear import MCLDCEClassifier
+from unflip.models import as_arrays
+from unflip.models.arrays import Blend, LinearScores, Scaled
+from unflip.models.trees import TreeEnsemble
+
+MODELS = {
+    "trees": (lambda: HistGradientBoostingClassifier(max_iter=5), TreeEnsemble),
+    "logistic": (lambda: LogisticRegression(max_iter=1000), LinearScores),
+    "no intercept": (lambda: LogisticRegression(max_iter=1000, fit_intercept=False), LinearScores),
+    "scaled": (lambda: make_pipeline(StandardScaler(), LogisticRegression()), Scaled),
+    "scaled trees": (lambda: make_pipeline(StandardScaler(), ExtraTreesClassifier(5, random_state=0)), Scaled),
+    "scaled twice": (
+        lambda: make_pipeline(StandardScaler(with_mean=False), StandardScaler(with_std=False), LogisticRegression()),
+        Scaled,
+    ),
+    "a single step": (lambda: make_pipeline(LogisticRegression(max_iter=1000)), LinearScores),
+    "ours": (lambda: make_pipeline(StandardScaler(), MCLDCEClassifier(T)), Scaled),
+}
+
+
+@pytest.mark.parametrize(("make", "cls"), MODELS.values(), ids=MODELS)
+def test_probabilities_are_kept_also_through_a_file(make, cls, iris, tmp_path):
+    X, y = iris
+    model = make().fit(X, np.array(["ash", "beech", "cedar"])[y])
+    arrays = as_arrays(model)
+    assert type(arrays) is cls
+    np.testing.assert_allclose(arrays.predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(arrays.predict(X), model.predict(X))
+    arrays.save(tmp_path / "model")
+    back = unflip.load(tmp_path / "model")
+    np.testing.assert_array_equal(back.predict_proba(X), arrays.predict_proba(X))
+    np.testing.assert_array_equal(as_arrays(back).predict_proba(X), arrays.predict_proba(X))  # it stays as it is
+
+
+def test_two_classes(iris):
+    X, y = iris
+    model = LogisticRegression().fit(X[y < 2], y[y < 2])
+    arrays = as_arrays(model)
+    assert arrays.coef_.shape == (2, X.shape[1])
+    np.testing.assert_allclose(arrays.predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-12)
+
+
+def test_a_classifier_of_the_package_is_returned_as_it_is(iris):
+    model = MCLDCEClassifier(T).fit(*iris)
+    assert as_arrays(model) is model
+    with pytest.raises(ValueError, match="not fitted"):
+        as_arrays(MCLDCEClassifier(T))
+
+
+def test_sparse_rows_are_scaled_but_not_centered(iris):
+    X, y = iris
+    scaler = StandardScaler(with_mean=False)
+    model = make_pipeline(scaler, LogisticRegression(max_iter=1000)).fit(csr_matrix(X), y)
+    arrays, sparse = as_arrays(model), csr_matrix(X)
+    np.testing.assert_allclose(arrays.predict_proba(sparse), model.predict_proba(X), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(sparse.toarray(), X)  # not changed in place
+    centered = as_arrays(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y))
+    with pytest.raises(ValueError, match="give a dense X"):
+        centered.predict_proba(sparse)
+
+
+def test_a_blend_is_the_weighted_mean(iris, tmp_path):
+    X, y = iris
+    members = [make().fit(X, y) for make, _ in MODELS.values()]
+    weights = np.arange(1, len(members) + 1)
+    blend = Blend(members, weights)  # of fitted models of any kind
+    mean = np.average([member.predict_proba(X) for member in members], axis=0, weights=weights)
+    np.testing.assert_allclose(blend.predict_proba(X), mean, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(blend.predict(X), mean.argmax(axis=1))
+    as_arrays(blend).save(tmp_path / "model")
+    back = unflip.load(tmp_path / "model")
+    np.testing.assert_allclose(back.predict_proba(X), mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(back.weights_, weights / weights.sum())
+    single = Blend([members[0]])
+    np.testing.assert_array_equal(single.predict_proba(X), members[0].predict_proba(X))
+    with pytest.raises(ValueError, match="HistGradientBoostingClassifier is not a classifier that can be saved"):
+        single.save(tmp_path / "other")
+
+
+def test_members_that_do_not_fit_together(iris):
+    X, y = iris
+    model = LogisticRegression(max_iter=1000).fit(X, y)
+    for weights in ([-1.0, 2.0], [0.0, 0.0], [np.nan, 1.0], [1.0]):
+        with pytest.raises(ValueError, match="weights"):
+            Blend([model, model], weights)
+    for other in (LogisticRegression(max_iter=1000).fit(X, y + 1), LogisticRegression(max_iter=1000).fit(X[:, :2], y)):
+        with pytest.raises(ValueError, match="different classes or features"):
+            Blend([model, other])
+    with pytest.raises(ValueError, match="0 members"):
+        Blend([])
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: KNeighborsClassifier(), "KNeighborsClassifier cannot be saved.*HistGradientBoosting.*skops"),
+        (lambda: make_pipeline(MinMaxScaler(), LogisticRegression()), "MinMaxScaler cannot be saved.*StandardScaler"),
+        (lambda: make_pipeline(StandardScaler(), KNeighborsClassifier()), "KNeighborsClassifier cannot be saved"),
+    ],
+)
+def test_what_cannot_be_saved_says_why_and_what_to_do(make, match, iris):
+    with pytest.raises(ValueError, match=match):
+        as_arrays(make().fit(*iris))
+
+
+HOSTILE = {
+    "a scale of zero": {"scale_": np.array([1.0, 0, 1, 1])},
+    "a mean of NaN": {"mean_": np.full(4, np.nan)},
+    "a scale that is too short": {"scale_": np.ones(3)},
+    "other classes": {"classes_": np.array([5, 6, 7])},
+    "no classifier": {"classifier_": "os.system"},
+    "an empty classifier": {"classifier_": TreeEnsemble()},
+}
+
+
+@pytest.mark.parametrize("edit", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_scalers_are_refused(edit, iris):
+    arrays = as_arrays(make_pipeline(StandardScaler(), LogisticRegression()).fit(*iris))
+    vars(arrays).update(edit)
+    with pytest.raises(ValueError, match=r"\w"):
+        arrays._check_fitted_state()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"weights_": np.array([0.5, 0.6])},
+        {"weights_": np.array([-0.5, 1.5])},
+        {"weights_": np.array([np.nan, 1.0])},
+        {"weights_": [0.5, 0.5]},
+        {"members_": []},
+        {"members_": [1, 2]},
+        {"members_": {}},
+        {"classes_": np.array([3, 4, 5])},
+    ],
+)
+def test_hostile_blends_are_refused(edit, iris):
+    model = LinearScores.from_estimator(LogisticRegression(max_iter=1000).fit(*iris))
+    blend = Blend([model, model])
+    vars(blend).update(edit)
+    with pytest.raises(ValueError, match=r"\w"):
+        blend._check_fitted_state()
