@@ -33,6 +33,8 @@ class Entry(NamedTuple):
         How many networks it trains.
     saved : bool
         Whether it has ``save``, so that :func:`unflip.load` may build it.
+    own_scale : bool
+        Whether it scales the features and estimates T itself, so that it takes the numbers of a table as they are.
     """
 
     name: str | None
@@ -43,6 +45,7 @@ class Entry(NamedTuple):
     robust: bool = False
     networks: int = 0
     saved: bool = False
+    own_scale: bool = False
 
     def load(self) -> Any:
         """Import and return the class."""
@@ -88,7 +91,7 @@ ENTRIES = [
     Entry("mcldce", "deep.methods.mcldce", "MCLDCE", "deep", takes_transition=True, networks=1),
     Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
     Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", networks=1),
-    Entry("volmin", "transition.volmin", "VolMin", "transition", takes_transition=True, saved=True),
+    Entry("volmin", "transition.volmin", "VolMin", "transition", takes_transition=True, saved=True, own_scale=True),
     Entry("anchor", "transition.anchor_points", "AnchorPoints", "transition"),
     Entry("dual-t", "transition.dual_t", "DualT", "transition"),
     Entry("volminnet", "transition.volminnet", "VolMinNet", "transition", networks=1),

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -54,6 +54,10 @@ class LabelErrors:
         The expected number of wrong labels among those given as each class: the sum of their scores.
     histories : list of list of dict
         ``history_`` of the network of each fold; empty for other classifiers.
+    candidates : list of Candidate
+        The models that :class:`unflip.CorrectedClassifier` compared; empty for other classifiers.
+    notes : list of str
+        What the data cannot tell, a sentence each, according to the same class.
     """
 
     classes: NDArray[Any]
@@ -65,6 +69,8 @@ class LabelErrors:
     suggested: NDArray[Any]
     n_errors: FloatArray
     histories: list[list[dict[str, Any]]]
+    candidates: list[Any] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def ranked(self) -> IntArray:
@@ -133,15 +139,16 @@ def find_label_errors(
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
     classifier : classifier with ``predict_proba``, default=None
-        Cloned and fitted again in each fold. If None, :class:`unflip.transition.VolMin` is used. A classifier of this
-        package predicts p(x). Any other learns the noisy posterior q(x) = p(x) T, from which p(x) is computed, see
-        Notes. In a pipeline, or a search such as ``GridSearchCV``, the classifier inside decides.
+        Cloned and fitted again in each fold. If None, :class:`unflip.CorrectedClassifier` chooses one; it fits in folds
+        itself, and its T and its predictions for the rows that were held out are used. A classifier of this package
+        predicts p(x). Any other learns the noisy posterior q(x) = p(x) T, from which p(x) is computed, see Notes. In a
+        pipeline, or a search such as ``GridSearchCV``, the classifier inside decides.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is fitted once
-        to all samples. If None, VolMin and the linear classifiers of this package use VolMin's estimate from all
-        samples, which is that of :func:`unflip.transition.estimate_transition`; with any other classifier, T is its
-        own, or else VolMin's estimate in each fold. A classifier of this package with ``transition=None`` is trained
-        with the T that is given here.
+        to all samples. If None, CorrectedClassifier uses its own estimate from all samples, and VolMin and the linear
+        classifiers of this package use VolMin's, which is that of :func:`unflip.transition.estimate_transition`; with
+        any other classifier, T is its own, or else VolMin's estimate in each fold. A classifier of this package with
+        ``transition=None`` is trained with the T that is given here.
     cv : int, splitter or iterable of (train, test), default=5
         An int is the number of stratified, shuffled folds. If a splitter holds a sample out more than once, its
         posteriors are averaged.
@@ -183,18 +190,19 @@ def find_label_errors(
     sample with the labels of the noisy prior is added to the n that the model learned from, q <- (n q + prior) /
     (n + 1): a forest or nearest neighbors may rule a label out, and what is impossible cannot be judged.
 
-    *Which classifier.* The default is linear in the features and chooses their scale itself (see
-    :class:`~unflip.transition.VolMin`): on the digits with symmetric noise 0.2, one scale for all pixels, with an
-    average precision of 0.994 instead of 0.979 (``benchmarks/audit.py``). If a linear model is too weak, pass a
+    *Which classifier.* The default compares linear models and trees. :class:`~unflip.transition.VolMin` is linear in
+    the features, chooses their scale itself, and is faster: on the digits with symmetric noise 0.2, it finds one scale
+    for all pixels, with an average precision of 0.994 instead of 0.979 (``benchmarks/audit.py``). For images, pass a
     network, such as :class:`unflip.transition.CrossFitEM`.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
+    >>> from unflip import VolMin
     >>> from unflip.noise import corrupt, pairflip
     >>> X, y = load_digits(return_X_y=True)
     >>> noisy = corrupt(y, pairflip(10, 0.3), random_state=0)
-    >>> found = find_label_errors(X, noisy, random_state=0)
+    >>> found = find_label_errors(X, noisy, VolMin(), random_state=0)
     >>> bool(np.mean(noisy[found.suspects] != y[found.suspects]) > 0.9)
     True
     """
@@ -210,10 +218,19 @@ def find_label_errors(
     (X,) = indexable(X)
     random = check_random_state(random_state)
     weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-    shared = _shared_transition(model, transition, (X, codes, weights), known, random_state)
     folds: list[_Fold] = []
     histories: list[list[dict[str, Any]]] = []
-    for train, test in _splits(cv, X, given, codes, random):
+    splits = _splits(cv, X, given, codes, random)
+    fits_in_folds = type(model).__name__ == "CorrectedClassifier" and isinstance(cv, Integral)
+    if fits_in_folds:
+        if classifier is None:
+            model.set_params(cv=len(list(splits)))
+        if on_fold is not None:
+            on_fold(0)
+        folds.append(_cross_fitted(model, transition, (X, codes, weights), known, random_state))
+        splits = []
+    shared = None if fits_in_folds else _shared_transition(model, transition, (X, codes, weights), known, random_state)
+    for train, test in splits:
         if on_fold is not None:
             on_fold(len(folds))
         seed = None if random_state is None else int(random.randint(LARGEST_SEED))
@@ -230,10 +247,8 @@ def find_label_errors(
         else:
             T, estimated = _estimate(None, fitted, (seen, codes[train], w), known, seed), True
         counts = np.bincount(codes[train], w, minlength=len(known))
-        prior, used = clean_prior(counts / counts.sum(), T), T
-        if estimated:
-            size = counts.sum() * prior[:, np.newaxis]
-            used = (size * T + 1 / len(known)) / (size + 1)  # see Notes
+        prior = clean_prior(counts / counts.sum(), T)
+        used = _with_a_sample(T, counts.sum() * prior) if estimated else T
         proba, noisy = _predicted(fitted, _safe_indexing(X, test), counts, known)
         folds.append(_Fold(test, proba, noisy, T, used, prior, estimated))
     folds = _with_even_flips(folds, codes)
@@ -246,7 +261,9 @@ def find_label_errors(
     # A T that all folds share is its own mean without rounding.
     T = np.mean(list({id(fold.transition): fold.transition for fold in folds}.values()), axis=0)
     n_errors = np.bincount(codes, scores, minlength=len(known)).astype(np.float64)
-    return LabelErrors(named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories)))
+    told = [list(getattr(model, name, [])) for name in ("candidates_", "notes_")]  # of CorrectedClassifier
+    histories = list(filter(None, histories))
+    return LabelErrors(named, given, posterior, proba, T, scores, named[best], n_errors, histories, *told)
 
 
 class _Fold(NamedTuple):
@@ -266,6 +283,27 @@ class _Fold(NamedTuple):
         return len(self.proba) * mean_log_likelihood(self.p(T), codes[self.test], T)
 
 
+def _with_a_sample(T: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return T with one sample of evenly spread labels added to each class; see Notes."""
+    n = sizes[:, np.newaxis]
+    return (n * T + 1 / len(T)) / (n + 1)
+
+
+def _cross_fitted(model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any) -> _Fold:
+    """Fit CorrectedClassifier to all samples; it keeps what it predicts for each sample that it held out."""
+    X, codes, weights = data
+    if model.classes is None:
+        model.set_params(classes=classes)
+    if transition is not None and model.transition is None:
+        model.set_params(transition=transition)
+    estimated = model.transition is None or hasattr(model.transition, "fit")
+    _seeded(model, random_state).fit(X, classes[codes], **_weighting(model, weights))
+    T = check_transition(model.transition_, len(classes))
+    counts = np.bincount(codes, weights, minlength=len(classes))
+    used = _with_a_sample(T, counts.sum() * model.class_prior_) if estimated else T
+    return _Fold(np.arange(len(codes)), model.oof_proba_, False, T, used, model.class_prior_, estimated)
+
+
 def explanation(q: FloatArray, T: FloatArray, prior: FloatArray) -> FloatArray:
     """Return the p that makes sum_j q_j log (p T)_j large for each row of q, by EM from the prior."""
     p = np.tile(EVEN / len(T) + (1 - EVEN) * prior, (len(q), 1))
@@ -282,7 +320,7 @@ def _check_classifier(classifier: Any, X: Any) -> Any:
                 f"the default classifier takes a table, but X has shape {X.shape}. Pass X.reshape(len(X), -1), or a "
                 "network: classifier=NoisyLabelClassifier(network='cnn6')"
             )
-        return VolMin()
+        return registry.make("CorrectedClassifier")
     if isinstance(classifier, type) or not (hasattr(classifier, "fit") and hasattr(classifier, "get_params")):
         raise ValueError(f"classifier must be a scikit-learn classifier, such as VolMin(), or None; got {classifier!r}")
     if not hasattr(classifier, "predict_proba"):

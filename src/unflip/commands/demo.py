@@ -75,7 +75,7 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
         error = None if used is None else transition_error(used, T)
         accuracies = float(np.mean(predicted == noisy_test)), float(np.mean(predicted == y_test))
         rows.append(DemoRow(name, clean_accuracy(noisy_test, predicted, estimated), *accuracies, error))
-    errors = find_label_errors(X_train, noisy, random_state=seed)
+    errors = find_label_errors(X_train, noisy, make_transition_estimator(None, "linear"), random_state=seed)
     flipped = noisy != y_train
     found = int(flipped[errors.suspects].sum())
     return DemoResult(

@@ -95,7 +95,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         if np.ndim(X) > 2:
             return X
         entry = registry.find_class(type(self._unfitted()).__name__)
-        standardize = entry is None or entry.family != "transition"  # an estimator of T chooses the scale itself
+        standardize = entry is None or not entry.own_scale
         self.preprocessor_ = Preprocessor(self.max_categories, standardize=standardize).fit(X)
         return self.preprocessor_.transform(X, standardize=False)
 
@@ -114,11 +114,10 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
             raise ValueError(f"{name} is not trained in epochs; leave evaluate out")
         params = classifier.get_params(deep=False)
         estimator, entry = None, registry.find_class(name)
-        needs_transition = entry and (entry.family, entry.takes_transition, entry.robust) == ("linear", True, False)
+        linear = entry is not None and entry.family == "linear" and not entry.own_scale
         transition = params.get("transition")
-        if (needs_transition and transition is None) or (
-            entry and entry.family == "linear" and hasattr(transition, "fit")
-        ):
+        needs_transition = entry is not None and entry.takes_transition and not entry.robust
+        if linear and (hasattr(transition, "fit") or (needs_transition and transition is None)):
             given = {key: params.get(key) for key in ("classes", "random_state")}
             classes, codes = check_labels(y, params.get("classes"))
             T, estimator = resolve_transition(
