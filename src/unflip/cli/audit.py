@@ -40,13 +40,14 @@ def audit(
         from unflip.commands.fit import check_network, resolve_model
         from unflip.commands.folders import check_folder
 
-        _, trained = resolve_model(model, None, network)
+        method, trained = resolve_model(model, None, network)
         check_network(trained, epochs)
         check_folder(out, FILES)
         with terminal.steps(trained) as tell:
             tell(f"reading {data}")
             table = terminal.read(data, label, weights, drop, image_size)
             judging = f"judging {len(table.y):,} labels"
+            whole = method in ("auto", "trees", "forest")  # CorrectedClassifier, which deals the folds itself
             errors = audit_table(
                 table,
                 model=model,
@@ -56,9 +57,10 @@ def audit(
                 epochs=epochs,
                 random_state=seed,
                 progress=False if as_json else "auto",
-                on_fold=lambda k: tell(f"{judging}, fold {k + 1} of {folds}", k / folds),
+                on_fold=lambda k: tell(judging) if whole else tell(f"{judging}, fold {k + 1} of {folds}", k / folds),
             )
-            tell("comparing with a learner that trusts the labels")
+            if not errors.candidates:
+                tell("comparing with a learner that trusts the labels")
             compared = compare_classifiers(errors, table, model=model, network=network, folds=folds, random_state=seed)
             tell(f"writing {out}")
             summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared)

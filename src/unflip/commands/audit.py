@@ -78,6 +78,8 @@ def audit_table(
         classifier = None
     else:
         classifier = make_classifier(method, trained, None, epochs=epochs, progress=progress)
+        if method in ("trees", "forest"):
+            classifier.set_params(cv=folds)
         if transition is None and trained != "linear":
             transition = make_transition_estimator(None, trained, random_state=random_state, progress=progress)
     options = {"cv": folds, "random_state": random_state, "on_fold": on_fold, "sample_weight": table.sample_weight}

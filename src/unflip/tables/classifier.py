@@ -219,4 +219,5 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
 
 def _choices() -> str:
-    return ", ".join(name for name in saved_classes() if name not in ("TableClassifier", "Preprocessor"))
+    classifiers = [entry for entry in registry.ENTRIES if entry.saved and entry.family not in ("table", "arrays")]
+    return ", ".join(entry.cls for entry in classifiers)
