@@ -67,14 +67,6 @@ def test_paths_that_a_page_names_exist(page):
     assert not [path for path in paths if not (ROOT / path).exists()]
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
-def test_paths_that_a_page_names_exist(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    paths = re.findall(r"`((?:src|tests|benchmarks|docs|examples|experiments)/[^`\s<>*]*)`", text)
-    assert len(paths) >= 5
-    assert not [path for path in paths if not (ROOT / path).exists()]
-
-
 def test_the_guide_runs(tmp_path, monkeypatch):
     for library in ("pandas", "safetensors", "jinja2"):
         pytest.importorskip(library)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
@@ -87,6 +88,53 @@ def resolve_transition(
             "does not. AnchorPoints(classifier) and DualT(classifier) turn a classifier into such an estimator"
         )
     return check_transition(estimator.transition_, len(classes)), estimator
+
+
+def seeded(estimator: Any, seed: Any) -> Any:
+    """Return the estimator, with a seed wherever it has none of its own."""
+    if seed is not None:
+        unset = [k for k, v in estimator.get_params().items() if v is None and k.split("__")[-1] == "random_state"]
+        estimator.set_params(**dict.fromkeys(unset, seed))
+    return estimator
+
+
+def weighting(model: Any, weights: FloatArray | None, name: str = "sample_weight") -> dict[str, Any]:
+    """Return the arguments of ``fit`` that pass weights to the classifier inside, if it takes them."""
+    if isinstance(model, Pipeline):
+        return weighting(model[-1], weights, f"{model.steps[-1][0]}__{name}")
+    if hasattr(model, "refit"):
+        return weighting(model.estimator, weights, name)
+    return {name: weights} if weights is not None and has_fit_parameter(model, "sample_weight") else {}
+
+
+def fit_codes(model: Any, X: Any, codes: IntArray, weights: FloatArray | None) -> Any:
+    """Fit a classifier to codes, some of which may be missing; :func:`predicted_codes` knows which.
+
+    Weights reach the classifier if it takes them. XGBoost accepts labels only without gaps.
+    """
+    present, labels = np.unique(codes, return_inverse=True)
+    if len(present) == 1:
+        return _Constant(int(present[0]))
+    model.fit(X, labels, **weighting(model, weights))
+    model.codes_ = present
+    return model
+
+
+class _Constant:
+    """A class that was alone."""
+
+    def __init__(self, code: int) -> None:
+        self.codes_ = np.array([code])
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        return np.ones((_num_samples(X), 1))
+
+
+def predicted_codes(model: Any, X: Any, n_classes: int) -> FloatArray:
+    """Return the probabilities of all classes, from a model that :func:`fit_codes` fitted."""
+    p = np.zeros((_num_samples(X), n_classes))
+    p[:, model.codes_] = model.predict_proba(X)
+    return p
 
 
 class LinearClassifier(Savable, ClassifierMixin, BaseEstimator):

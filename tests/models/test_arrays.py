@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -13,7 +14,7 @@ import unflip
 from tests.models.conftest import T
 from unflip.linear import MCLDCEClassifier
 from unflip.models import as_arrays
-from unflip.models.arrays import Blend, LinearScores, Scaled
+from unflip.models.arrays import Blend, LinearScores, Projected, Scaled
 from unflip.models.trees import TreeEnsemble
 
 MODELS = {
@@ -27,6 +28,10 @@ MODELS = {
         Scaled,
     ),
     "a single step": (lambda: make_pipeline(LogisticRegression(max_iter=1000)), LinearScores),
+    "projected": (
+        lambda: make_pipeline(TruncatedSVD(2, random_state=0), ExtraTreesClassifier(5, random_state=0)),
+        Projected,
+    ),
     "ours": (lambda: make_pipeline(StandardScaler(), MCLDCEClassifier(T)), Scaled),
 }
 
@@ -90,6 +95,31 @@ def test_a_blend_is_the_weighted_mean(iris, tmp_path):
         single.save(tmp_path / "other")
 
 
+def test_a_member_may_lack_a_class(iris, tmp_path):
+    X, y = iris
+    whole = LogisticRegression(max_iter=1000).fit(X, y)
+    part = ExtraTreesClassifier(5, random_state=0).fit(X[y != 1], y[y != 1])
+    blend = as_arrays(Blend([part, whole], [1, 3], classes=[0, 1, 2]))
+    expected = 0.75 * whole.predict_proba(X)
+    expected[:, [0, 2]] += 0.25 * part.predict_proba(X)
+    np.testing.assert_allclose(blend.predict_proba(X), expected, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(unflip.load(blend.save(tmp_path / "m")).predict_proba(X), blend.predict_proba(X))
+
+
+def test_classes_by_other_names(iris, tmp_path):
+    X, y = iris
+    for make, _ in MODELS.values():
+        model = make().fit(X[y != 1], np.minimum(y[y != 1], 1)) if make is not MODELS["ours"][0] else make().fit(X, y)
+        model.codes_ = "left by somebody"
+        names = np.array(["ash", "beech", "cedar"][: len(model.classes_)])
+        arrays = as_arrays(model, names)
+        assert arrays.predict(X[:1])[0] in names
+        arrays.save(tmp_path / "model")
+        assert model.classes_.tolist() == list(range(len(names)))  # the model itself is left alone
+    with pytest.raises(ValueError, match="3 names were given for 2 classes"):
+        as_arrays(LogisticRegression().fit(X[y < 2], y[y < 2]), np.arange(3))
+
+
 def test_members_that_do_not_fit_together(iris):
     X, y = iris
     model = LogisticRegression(max_iter=1000).fit(X, y)
@@ -97,7 +127,7 @@ def test_members_that_do_not_fit_together(iris):
         with pytest.raises(ValueError, match="weights"):
             Blend([model, model], weights)
     for other in (LogisticRegression(max_iter=1000).fit(X, y + 1), LogisticRegression(max_iter=1000).fit(X[:, :2], y)):
-        with pytest.raises(ValueError, match="different classes or features"):
+        with pytest.raises(ValueError, match="other classes or features"):
             Blend([model, other])
     with pytest.raises(ValueError, match="0 members"):
         Blend([])

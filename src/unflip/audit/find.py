@@ -13,12 +13,12 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
+from sklearn.utils.validation import _check_sample_weight
 
 from unflip import registry
-from unflip._base import check_rows, resolve_transition
+from unflip._base import check_rows, resolve_transition, seeded, weighting
 from unflip._validation import FloatArray, IntArray, check_labels, check_transition
-from unflip.core import clean_posterior, clean_prior
+from unflip.core import clean_posterior, clean_prior, inverted_posterior
 from unflip.noise import symmetric
 from unflip.transition._cross_fit import mean_log_likelihood
 from unflip.transition.volmin import VolMin
@@ -26,8 +26,6 @@ from unflip.transition.volmin import VolMin
 Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
 
 LARGEST_SEED = 2**31 - 1
-EVEN = 0.01  # EM leaves a class that starts at zero there
-EM_STEPS = 8  # more would bring p to the edge of the simplex, where it forgets which of two labels is likelier
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays has no truth value
@@ -235,8 +233,8 @@ def find_label_errors(
             on_fold(len(folds))
         seed = None if random_state is None else int(random.randint(LARGEST_SEED))
         seen, w = _safe_indexing(X, train), None if weights is None else weights[train]
-        fitted = _seeded(clone(model), seed)
-        fitted.fit(seen, given[train], **_weighting(fitted, w))
+        fitted = seeded(clone(model), seed)
+        fitted.fit(seen, given[train], **weighting(fitted, w))
         learner, _ = _inside(fitted)
         histories.append(list(getattr(learner, "history_", [])))  # of a network, epoch by epoch
         if shared is not None:
@@ -277,7 +275,7 @@ class _Fold(NamedTuple):
 
     def p(self, T: FloatArray) -> FloatArray:
         """Return P(clean = k | x) of the samples that were held out."""
-        return explanation(self.proba, T, self.prior) if self.noisy else self.proba
+        return inverted_posterior(self.proba, T, self.prior) if self.noisy else self.proba
 
     def log_likelihood(self, T: FloatArray, codes: IntArray) -> float:
         return len(self.proba) * mean_log_likelihood(self.p(T), codes[self.test], T)
@@ -297,20 +295,11 @@ def _cross_fitted(model: Any, transition: Any, data: Data, classes: NDArray[Any]
     if transition is not None and model.transition is None:
         model.set_params(transition=transition)
     estimated = model.transition is None or hasattr(model.transition, "fit")
-    _seeded(model, random_state).fit(X, classes[codes], **_weighting(model, weights))
+    seeded(model, random_state).fit(X, classes[codes], **weighting(model, weights))
     T = check_transition(model.transition_, len(classes))
     counts = np.bincount(codes, weights, minlength=len(classes))
     used = _with_a_sample(T, counts.sum() * model.class_prior_) if estimated else T
     return _Fold(np.arange(len(codes)), model.oof_proba_, False, T, used, model.class_prior_, estimated)
-
-
-def explanation(q: FloatArray, T: FloatArray, prior: FloatArray) -> FloatArray:
-    """Return the p that makes sum_j q_j log (p T)_j large for each row of q, by EM from the prior."""
-    p = np.tile(EVEN / len(T) + (1 - EVEN) * prior, (len(q), 1))
-    for _ in range(EM_STEPS):
-        explained = p @ T
-        p *= np.divide(q, explained, out=np.zeros_like(q), where=explained > 0) @ T.T
-    return p / p.sum(axis=1, keepdims=True)
 
 
 def _check_classifier(classifier: Any, X: Any) -> Any:
@@ -336,23 +325,6 @@ def _inside(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Any]:
     if hasattr(model, "refit") and hasattr(model, "estimator"):
         return _inside(getattr(model, "best_estimator_", model.estimator), X, y)
     return model, X
-
-
-def _seeded(estimator: Any, seed: Any) -> Any:
-    """Return the estimator, with a seed wherever it has none of its own."""
-    if seed is not None:
-        unset = [k for k, v in estimator.get_params().items() if v is None and k.split("__")[-1] == "random_state"]
-        estimator.set_params(**dict.fromkeys(unset, seed))
-    return estimator
-
-
-def _weighting(model: Any, weights: FloatArray | None, name: str = "sample_weight") -> dict[str, Any]:
-    """Return the arguments of ``fit`` that pass weights to the classifier inside, if it takes them."""
-    if isinstance(model, Pipeline):
-        return _weighting(model[-1], weights, f"{model.steps[-1][0]}__{name}")
-    if hasattr(model, "refit"):
-        return _weighting(model.estimator, weights, name)
-    return {name: weights} if weights is not None and has_fit_parameter(model, "sample_weight") else {}
 
 
 def _shared_transition(
@@ -384,7 +356,7 @@ def _estimate(transition: Any, model: Any, data: Data, classes: NDArray[Any], ra
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(LARGEST_SEED)
     try:
-        T, fitted = resolve_transition(_seeded(estimator, random_state), None, features, codes, classes, weights)
+        T, fitted = resolve_transition(seeded(estimator, random_state), None, features, codes, classes, weights)
     except (TypeError, ValueError) as error:
         if transition is not None or is_volmin:
             raise

@@ -15,7 +15,7 @@ from unflip.core.ldce import (
     mixing_matrix,
     project_to_simplex,
 )
-from unflip.core.posterior import clean_posterior
+from unflip.core.posterior import clean_posterior, inverted_posterior
 from unflip.core.sums import ClassSums
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "corrected_labels",
     "decomposed_risk",
     "imputation_matrix",
+    "inverted_posterior",
     "linear_risk",
     "mixing_matrix",
     "project_to_simplex",

@@ -3,7 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unflip._validation import FloatArray, check_codes, check_prior, check_same_length, check_transition
+from unflip._validation import FloatArray, IntArray, check_codes, check_prior, check_same_length, check_transition
+
+EVEN = 0.01  # EM leaves a class that starts at zero there
+EM_STEPS = 8  # more would bring p to the edge of the simplex, where it forgets which of two labels is likelier
 
 
 def clean_posterior(
@@ -44,3 +47,27 @@ def clean_posterior(
     total = joint.sum(axis=1, keepdims=True)
     # If a column of T is zero, nothing explains the label and only the prior is known.
     return np.where(total > 0, joint / np.where(total > 0, total, 1), pi)
+
+
+def bayes(p: FloatArray, codes: IntArray, T: FloatArray) -> FloatArray:
+    """Return P(clean = k | x, noisy = y) for checked arrays; p itself where p and T rule the label out."""
+    joint = p * T.T[codes]
+    total = joint.sum(axis=1, keepdims=True)
+    return np.where(total > 0, joint / np.where(total > 0, total, 1), p)
+
+
+def inverted_posterior(q: FloatArray, T: FloatArray, prior: FloatArray) -> FloatArray:
+    """Return the clean posterior p that explains a noisy one, q = p T, shape (n_samples, n_classes).
+
+    q of a fitted model is rarely a mixture of the rows of T, so q T^-1 leaves the simplex. Instead p moves from the
+    clean prior towards what explains q best, the solution of p T = q if one exists, in eight steps of EM::
+
+        p -> argmax  sum_j q_j log (p T)_j,      p_k <- p_k sum_j T[k, j] q_j / (p T)_j
+
+    At the end of that path many p_k are zero, and the order of the unlikely classes is lost.
+    """
+    p = np.tile(EVEN / len(T) + (1 - EVEN) * prior, (len(q), 1))
+    for _ in range(EM_STEPS):
+        explained = p @ T
+        p *= np.divide(q, explained, out=np.zeros_like(q), where=explained > 0) @ T.T
+    return p / p.sum(axis=1, keepdims=True)

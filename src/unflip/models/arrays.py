@@ -1,5 +1,6 @@
 """Fitted classifiers as arrays: what :func:`as_arrays` makes of a model of scikit-learn, so that it can be saved."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import inplace_column_scale
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from unflip._validation import FloatArray
 from unflip.models.folder import Savable
@@ -20,11 +21,11 @@ from unflip.registry import saved_classes
 
 SUPPORTED = (
     "the classifiers of this package, HistGradientBoostingClassifier, RandomForestClassifier, ExtraTreesClassifier, "
-    "DecisionTreeClassifier and LogisticRegression, also after a StandardScaler in a Pipeline"
+    "DecisionTreeClassifier and LogisticRegression, also after StandardScaler or TruncatedSVD in a Pipeline"
 )
 
 
-def as_arrays(estimator: Any) -> Any:
+def as_arrays(estimator: Any, classes: NDArray[Any] | None = None) -> Any:
     """Return a classifier with the same ``predict_proba`` that can be saved without code.
 
     Parameters
@@ -32,7 +33,10 @@ def as_arrays(estimator: Any) -> Any:
     estimator : fitted classifier
         A classifier of this package is returned as it is, unless it holds others. Boosted trees, forests and trees of
         scikit-learn become a :class:`~unflip.models.trees.TreeEnsemble`, LogisticRegression :class:`LinearScores`, and
-        a Pipeline with StandardScaler :class:`Scaled`. The members of a :class:`Blend` are treated in the same way.
+        a Pipeline with StandardScaler or TruncatedSVD :class:`Scaled` or :class:`Projected`. The members of a
+        :class:`Blend` are treated in the same way.
+    classes : ndarray, default=None
+        What the classes are to be called, in their order, if not as ``classes_`` of the estimator says.
 
     Raises
     ------
@@ -44,10 +48,10 @@ def as_arrays(estimator: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.tree import DecisionTreeClassifier
 
+    if classes is not None:
+        return _renamed(as_arrays(estimator), classes)
     if isinstance(estimator, Blend):
-        return Blend([as_arrays(member) for member in estimator.members_], estimator.weights_)
-    if isinstance(estimator, Scaled):
-        return Scaled.of(as_arrays(estimator.classifier_), estimator.mean_, estimator.scale_)
+        return Blend([as_arrays(member) for member in estimator.members_], estimator.weights_, estimator.classes_)
     if isinstance(estimator, Savable) and type(estimator).__name__ in saved_classes():
         if not estimator._fitted_state():
             raise ValueError(f"this {type(estimator).__name__} is not fitted yet; call fit first")
@@ -164,6 +168,42 @@ class Scaled(_Arrays):
         super()._check_fitted_state()
 
 
+class Projected(_Arrays):
+    """A classifier of ``X @ components_.T``, as TruncatedSVD and a classifier in a Pipeline are.
+
+    Attributes
+    ----------
+    classifier_ : fitted classifier
+    components_ : ndarray of shape (n_components, n_features)
+    """
+
+    components_: FloatArray
+
+    @classmethod
+    def of(cls, classifier: Any, components: ArrayLike) -> Self:
+        """Return a fitted classifier behind a projection."""
+        model = cls()
+        model.classifier_, model.components_ = classifier, np.asarray(components, dtype=np.float64)
+        model.classes_, model.n_features_in_ = classifier.classes_, model.components_.shape[1]
+        return model
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        proba: FloatArray = self.classifier_.predict_proba(safe_sparse_dot(X, self.components_.T, dense_output=True))
+        return proba
+
+    def _check_fitted_state(self) -> None:
+        _check_member(self.classifier_)
+        found = self.components_
+        if not isinstance(found, np.ndarray) or found.dtype.kind != "f" or not np.isfinite(found).all():
+            raise ValueError("components_ must be an array of finite numbers")
+        if found.shape != (self.classifier_.n_features_in_, self.n_features_in_):
+            raise ValueError(f"components_ of shape {found.shape} do not fit the features")
+        if not np.array_equal(self.classes_, self.classifier_.classes_):
+            raise ValueError("the classes are not those of the classifier")
+        super()._check_fitted_state()
+
+
 class Blend(_Arrays):
     """The weighted mean of the probabilities of several fitted classifiers::
 
@@ -172,9 +212,11 @@ class Blend(_Arrays):
     Parameters
     ----------
     members : sequence of fitted classifiers
-        All with the same classes, in the same order.
     weights : array-like of shape (n_members,), default=None
         Not negative. They are divided by their sum. If None, all are equal.
+    classes : array-like of shape (n_classes,), default=None
+        All classes, sorted; a member that does not know a class gives it probability zero. If None, they are those of
+        the first member.
 
     Attributes
     ----------
@@ -185,11 +227,16 @@ class Blend(_Arrays):
     members_: list[Any]
     weights_: FloatArray
 
-    def __init__(self, members: Sequence[Any] | None = None, weights: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        members: Sequence[Any] | None = None,
+        weights: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+    ) -> None:
         if members is not None:  # load makes an empty one and fills it
-            self._set(list(members), weights)
+            self._set(list(members), weights, classes)
 
-    def _set(self, members: list[Any], weights: ArrayLike | None) -> None:
+    def _set(self, members: list[Any], weights: ArrayLike | None, classes: ArrayLike | None) -> None:
         given = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
         if not members or given.shape != (len(members),):
             raise ValueError(f"there are {len(members)} members and weights of shape {given.shape}; give one for each")
@@ -197,14 +244,20 @@ class Blend(_Arrays):
             raise ValueError(f"weights must be finite and not negative, and not all zero; got {given}")
         self.members_, self.weights_ = members, given / given.sum()
         self._describe(members[0])
+        if classes is not None:
+            self.classes_ = np.asarray(classes)
         self._check_members()
 
     def predict_proba(self, X: Any) -> FloatArray:
-        proba: FloatArray = sum(
-            w * np.asarray(member.predict_proba(X), dtype=np.float64)
-            for member, w in zip(self.members_, self.weights_, strict=True)
-        )
-        return proba
+        total = np.zeros((_num_samples(X), len(self.classes_)))
+        for member, w in zip(self.members_, self.weights_, strict=True):
+            total[:, np.searchsorted(self.classes_, member.classes_)] += w * member.predict_proba(X)
+        return total
+
+    @property
+    def codes_(self) -> NDArray[Any]:
+        """The columns of ``predict_proba``, as :func:`unflip._base.fit_codes` gives them to a model."""
+        return np.arange(len(self.classes_))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return no parameters: the members are fitted already, and are saved as ``members_``."""
@@ -218,9 +271,10 @@ class Blend(_Arrays):
 
     def _check_members(self) -> None:
         for member in self.members_:
-            if not np.array_equal(member.classes_, self.classes_) or member.n_features_in_ != self.n_features_in_:
+            known = np.isin(member.classes_, self.classes_).all()
+            if not known or member.n_features_in_ != self.n_features_in_:
                 raise ValueError(
-                    f"the members have different classes or features: {self.classes_.tolist()} of "
+                    f"the members have other classes or features: {self.classes_.tolist()} of "
                     f"{self.n_features_in_} features and {member.classes_.tolist()} of {member.n_features_in_}"
                 )
 
@@ -244,17 +298,33 @@ def _check_member(model: Any) -> None:
         raise ValueError(f"the {type(model).__name__} inside is not fitted")
 
 
+def _renamed(model: Any, classes: NDArray[Any]) -> Any:
+    """Return a copy with other names of the classes, and without what others left on the model."""
+    if len(classes) != len(model.classes_):
+        raise ValueError(f"{len(classes)} names were given for {len(model.classes_)} classes")
+    model = copy.copy(model)
+    if isinstance(model, Scaled | Projected):
+        model.classifier_ = _renamed(model.classifier_, classes)
+    model.classes_ = classes
+    vars(model).pop("codes_", None)
+    return model
+
+
 def _pipeline(pipeline: Any) -> Any:
+    from sklearn.decomposition import TruncatedSVD
     from sklearn.preprocessing import StandardScaler
 
     check_is_fitted(pipeline)
     steps = [step for _, step in pipeline.steps if step is not None and step != "passthrough"]
     model = as_arrays(steps[-1])
     for step in reversed(steps[:-1]):
+        if type(step) is TruncatedSVD:
+            model = Projected.of(model, step.components_)
+            continue
         if type(step) is not StandardScaler:
             raise ValueError(
-                f"a Pipeline with {type(step).__name__} cannot be saved without code; only StandardScaler may stand "
-                "before the classifier. Transform the data before fit, or save the fitted model with skops: "
+                f"a Pipeline with {type(step).__name__} cannot be saved without code; only StandardScaler and "
+                "TruncatedSVD may stand before the classifier. Transform the data before fit, or save the fitted model with skops: "
                 "skops.io.dump(model, 'model.skops')"
             )
         d = step.n_features_in_

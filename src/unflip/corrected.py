@@ -1,0 +1,442 @@
+"""MODEL: any scikit-learn estimator, trained through T."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.utils import Tags, _safe_indexing, check_array, check_random_state, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    indexable,
+    validate_data,
+)
+
+from unflip._base import (
+    check_rows,
+    check_training_data,
+    fit_codes,
+    predicted_codes,
+    resolve_transition,
+    seeded,
+    weighting,
+)
+from unflip._validation import FloatArray, IntArray, check_labels
+from unflip.core.ldce import project_to_simplex, pseudo_inverse
+from unflip.core.posterior import bayes, inverted_posterior
+from unflip.metrics import CleanAccuracy, clean_accuracy
+from unflip.models import Savable, as_arrays
+from unflip.models.arrays import Blend as SavedBlend
+from unflip.transition.stacked import StackedEM, default_models, tempered
+from unflip.transition.volmin import VolMin
+
+LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
+MOST_LABELS = 3  # classes of a row that are trained on
+LEAST_SHARE = 0.02  # models with a smaller weight are left out of the blend
+CLEARLY = 1.5  # standard errors by which a single model must lead to be chosen over the blend
+RARE = 20  # rows of a class below which its row of T follows the others
+JOINT, LINEAR, BLEND = "joint logistic", "logistic", "blend"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that :class:`CorrectedClassifier` compared.
+
+    Attributes
+    ----------
+    name : str
+    corrected : bool
+        Whether it is trained through T, or on the labels as they are.
+    accuracy : CleanAccuracy
+        Its accuracy on clean labels, estimated from noisy labels that it did not see.
+    log_likelihood : float
+        The mean log-likelihood of these labels, through T if it is corrected.
+    chosen : bool
+    """
+
+    name: str
+    corrected: bool
+    accuracy: CleanAccuracy
+    log_likelihood: float
+    chosen: bool
+
+
+class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
+    """Any scikit-learn estimator, trained through T as if the labels were clean.
+
+    A classifier that takes sample weights is fitted to soft labels: models that did not see a row predict its clean
+    class, p(x), the noisy label is evidence as strong as T makes it, and each row is trained on with its likeliest
+    classes, weighted by::
+
+        P(clean = k | x, noisy = y)  =  p_k(x) T[k, y] / sum_l p_l(x) T[l, y]
+
+    A classifier without sample weights learns the noisy posterior q(x), and its predictions are inverted through T
+    (:func:`unflip.core.inverted_posterior`). A regressor learns the rows of T^-1, whose mean given x is the clean
+    posterior: the corrected risk of the paper for any model, min sum_i |T^-1[y_i] - h(x_i)|^2.
+
+    Parameters
+    ----------
+    estimator : classifier, regressor or None, default=None
+        The model. If None, logistic regression, boosted trees and extra-trees, each as it is and through T, and their
+        blend are compared on labels that they did not see, and the best is fitted; see ``candidates_``.
+    transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
+        T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, :class:`unflip.transition.StackedEM`
+        estimates it, with the model among its own. If the labels do not show that they are noisy, T is the identity,
+        and the model is fitted as it is.
+    cv : int, splitter or iterable of (train, test), default=5
+        The folds that predict rows which their models did not see. An int is the number of stratified, shuffled folds.
+    classes : array-like of shape (n_classes,), default=None
+        All classes, sorted, if the noisy labels lack some of them.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the folds, and the models that have no ``random_state`` of their own.
+
+    Attributes
+    ----------
+    classes_, class_prior_ : ndarray of shape (n_classes,)
+        The classes, and their clean prior.
+    transition_, transition_std_ : ndarray of shape (n_classes, n_classes)
+        T, and the standard error of its entries.
+    estimator_ : object
+        The fitted model. Its own ``classes_`` are codes, 0 for the first class.
+    candidates_ : list of Candidate
+        What was compared, the chosen one among them.
+    overlap_ : bool
+        Whether the labels look noisy but overlapping classes explain them as well, so that nothing was corrected.
+    notes_ : list of str
+        What the data cannot tell, in sentences.
+    oof_proba_ : ndarray of shape (n_samples, n_classes)
+        P(clean = k | x) of the training rows, from models that did not see them; None if there are too few rows.
+
+    Notes
+    -----
+    *The choice.* Each candidate's out-of-fold predictions are scored by :func:`unflip.metrics.clean_accuracy`. The
+    blend, an average whose weights make held-out labels likeliest, is taken unless a single model leads by 1.5 standard
+    errors of the paired difference; through T if noise was found, unless the models as they are lead by as much.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.ensemble import ExtraTreesClassifier
+    >>> from unflip.noise import corrupt, pairflip
+    >>> X, y = load_digits(return_X_y=True)
+    >>> noisy = corrupt(y[:1000], pairflip(10, 0.35), random_state=0)
+    >>> forest = ExtraTreesClassifier(100, min_samples_leaf=2, random_state=0)
+    >>> model = CorrectedClassifier(forest, random_state=0).fit(X[:1000], noisy)
+    >>> bool(model.score(X[1000:], y[1000:]) > forest.fit(X[:1000], noisy).score(X[1000:], y[1000:]) + 0.05)
+    True
+    """
+
+    estimator_: Any
+    overlap_: bool
+    notes_: list[str]
+    transition_std_: FloatArray | None
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        transition: Any = None,
+        cv: Any = 5,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.transition = transition
+        self.cv = cv
+        self.classes = classes
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
+        """Fit to noisy labels ``y`` of any kind; rows of a group stay in one fold if ``cv`` is a group splitter."""
+        self._check_estimator()
+        X, codes, weights = self._check_data(X, y, sample_weight)
+        random = check_random_state(self.random_state)
+        self._witness(X, codes, weights, groups, random)
+        seed = random.randint(2**31 - 1)
+        if self.estimator is None:
+            self._fit_best(X, codes, weights, seed)
+        else:
+            self._fit_given(X, codes, weights, seed)
+        self.notes_ = list(self._sentences(codes))
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely clean label of each sample, shape (n_samples,)."""
+        check_is_fitted(self)
+        X = self._features(X)
+        if self._kind() == "labels":  # a classifier without probabilities
+            return self.classes_[self.estimator_.codes_[self.estimator_.predict(X)]]
+        labels: NDArray[Any] = self.classes_[self._proba(X).argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return P(clean class | x), shape (n_samples, n_classes)."""
+        check_is_fitted(self)
+        return self._proba(self._features(X))
+
+    def _proba(self, X: Any) -> FloatArray:
+        c, kind = len(self.classes_), self._kind()
+        if kind == "regressor":
+            return project_to_simplex(np.asarray(self.estimator_.predict(X), dtype=np.float64).reshape(-1, c))
+        p = predicted_codes(self.estimator_, X, c)
+        if kind != "inverted":
+            return p
+        p = (self.n_samples_ * p + self.noisy_prior_) / (self.n_samples_ + 1)
+        return inverted_posterior(tempered(p, self.temperature_), self.transition_, self.class_prior_)
+
+    # -- what the parameters mean
+
+    def _kind(self) -> str:
+        """Return how the model learns: "auto", "weighted", "labels" (weighted, no probabilities), "inverted", ..."""
+        model = self.estimator
+        if model is None:
+            return "auto"
+        if is_regressor(model):
+            return "regressor"
+        if weighting(model, np.ones(1)):
+            return "weighted" if hasattr(model, "predict_proba") else "labels"
+        return "inverted"
+
+    def _check_estimator(self) -> None:
+        model = self.estimator
+        if model is None:
+            return
+        if isinstance(model, type) or not hasattr(model, "fit") or not (is_classifier(model) or is_regressor(model)):
+            raise ValueError(f"estimator must be a scikit-learn classifier or regressor, or None; got {model!r}")
+        if self._kind() == "inverted" and not hasattr(model, "predict_proba"):
+            raise ValueError(
+                f"{type(model).__name__} takes no sample weights and has no predict_proba, so T cannot correct it; give "
+                "one of both, or wrap it in CalibratedClassifierCV"
+            )
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, IntArray, FloatArray | None]:
+        if self.estimator is None:
+            return check_training_data(self, X, y, sample_weight, classes=self.classes)
+        check_rows(X, y)
+        X, y = validate_data(self, X, y, skip_check_array=True)  # the model checks X as it takes it
+        (X,) = indexable(X)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_, codes = check_labels(y, self.classes)
+        if sample_weight is None:
+            return X, codes, None
+        return X, codes, _check_sample_weight(sample_weight, codes, dtype=np.float64, ensure_non_negative=True)
+
+    def _features(self, X: Any) -> Any:
+        if self.estimator is None:
+            # A loaded model does not have the estimator it was made with, which may have taken missing values.
+            finite: Any = "allow-nan" if isinstance(self.estimator_, SavedBlend) else True
+            kinds: Any = [np.float64, np.float32]
+            return validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite=finite)
+        return validate_data(self, X, reset=False, skip_check_array=True)
+
+    # -- saving
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """Return what predicts and what T says; ``estimator_`` is stored as arrays, the rest of the fit is left out."""
+        names = ("classes_", "n_features_in_", "feature_names_in_", "class_prior_", "transition_", "transition_std_")
+        state = {name: getattr(self, name) for name in (*names, "overlap_", "notes_") if hasattr(self, name)}
+        if not hasattr(self, "estimator_"):
+            return state
+        if self._kind() not in ("auto", "weighted"):
+            raise ValueError(
+                f"a CorrectedClassifier with {_name(self.estimator)} cannot be saved without code; choose a classifier "
+                "that takes sample weights, or save it with skops: skops.io.dump(model, 'model.skops')"
+            )
+        return state | {"estimator_": self._as_arrays()}
+
+    def _as_arrays(self) -> SavedBlend:
+        model, codes = self.estimator_, np.arange(len(self.classes_))
+        if isinstance(model, SavedBlend):
+            return model
+        members, weights = (model.members, model.weights) if isinstance(model, Blend) else ([model], np.ones(1))
+        return SavedBlend([as_arrays(one, codes[one.codes_]) for one in members], weights, codes)
+
+    # -- T and the posteriors of the training rows
+
+    def _witness(self, X: Any, codes: IntArray, weights: Any, groups: Any, random: Any) -> None:
+        """Set T, and p(x) of the rows from models that did not see them."""
+        kind, T, models, joint, c = self._kind(), self.transition, None, True, len(self.classes_)
+        numbers = _numbers(X)
+        if hasattr(T, "fit"):
+            T, _ = resolve_transition(T, None, X, codes, self.classes_, weights)
+        if kind in ("weighted", "inverted"):
+            own = (_name(self.estimator), self.estimator)
+            if T is not None or numbers is None:
+                models, joint = [own], False
+            else:
+                models = [m for m in default_models(numbers, c) if _inner(m[1]) is not _inner(self.estimator)] + [own]
+        elif numbers is None:
+            raise ValueError(
+                f"T and the clean labels are estimated from numbers, which this X is not, because {_name(self.estimator)} "
+                "has no probabilities of its own. Encode X before, or pass a classifier with predict_proba"
+            )
+        seen = X if numbers is None else numbers
+        self.witness_ = StackedEM(
+            estimators=models, joint=joint, transition=T, cv=self.cv, random_state=random.randint(2**31 - 1)
+        )
+        self.witness_.classes_ = self.classes_
+        self.witness_.fit_codes(seen, codes, weights, groups)
+        for name in ("transition_", "transition_std_", "class_prior_", "overlap_", "oof_proba_"):
+            setattr(self, name, getattr(self.witness_, name))
+
+    # -- fitting
+
+    def _soft_labels(self, codes: IntArray) -> FloatArray | None:
+        """Return P(clean = k | x, noisy), shape (n, c); None if the labels are taken as they are."""
+        if self.oof_proba_ is None or self.witness_.shape_ == "none":
+            return None
+        return bayes(self.oof_proba_, codes, self.transition_)
+
+    def _fit_given(self, X: Any, codes: IntArray, weights: FloatArray | None, seed: int) -> None:
+        model, kind, w = seeded(clone(self.estimator), seed), self._kind(), self.witness_
+        if kind == "regressor":
+            model = model if get_tags(model).target_tags.multi_output else MultiOutputRegressor(model)
+            targets = pseudo_inverse(self.transition_)[codes]
+            self.estimator_ = model.fit(X, targets, **weighting(model, weights))
+        elif kind == "inverted":
+            self.estimator_ = fit_codes(model, X, codes, weights)
+            counts = np.bincount(codes, weights, minlength=len(self.classes_))
+            self.noisy_prior_, self.n_samples_ = counts / counts.sum(), len(codes)
+            own = w.names_.index(_name(self.estimator)) if w.stack_ is not None and w.shape_ != "none" else None
+            self.temperature_ = 1.0 if own is None else float(w.stack_.temperatures[own])
+        else:
+            self.estimator_ = fit_soft(model, X, codes, self._soft_labels(codes), weights)
+        self.candidates_ = []
+        if w.oof_proba_ is None or kind in ("regressor", "labels"):
+            return
+        name, found = _name(self.estimator), w.shape_ != "none"
+        predictions = {(name, False): w.noisy_proba_[name]} | ({(name, True): w.posteriors_[name]} if found else {})
+        self.candidates_ = self._candidates(predictions, codes, weights, (name, found))
+
+    def _fit_best(self, X: Any, codes: IntArray, weights: FloatArray | None, seed: int) -> None:
+        w, c = self.witness_, len(self.classes_)
+        models = {name: seeded(clone(model), seed) for name, model in default_models(X, c)}
+        if w.oof_proba_ is None:
+            self.estimator_ = fit_codes(models[LINEAR], X, codes, weights)
+            self.candidates_ = []
+            return
+        found = w.shape_ != "none"
+        predictions = {(name, False): q for name, q in w.noisy_proba_.items()}
+        predictions[BLEND, False] = np.tensordot(w.noisy_weights_, list(w.noisy_proba_.values()), 1)
+        if found:
+            sharp = zip(w.posteriors_.items(), w.stack_.temperatures, strict=True)
+            predictions |= {(name, True): tempered(p, t) for (name, p), t in sharp}
+            predictions[BLEND, True] = w.oof_proba_
+        chosen = self._choose(predictions, codes, weights, (BLEND, found))
+        self.candidates_ = self._candidates(predictions, codes, weights, chosen)
+        name, corrected = chosen
+        self.oof_proba_ = predictions[chosen]
+        names, shares = (w.names_, w.weights_) if corrected else (list(models), w.noisy_weights_)
+        shares = dict(zip(names, shares, strict=True)) if name == BLEND else {name: 1.0}
+        if corrected and JOINT in w.names_:
+            shares[JOINT] = shares.pop(JOINT, 0.0) + shares.pop(LINEAR, 0.0)  # one linear model through T
+            models[JOINT] = VolMin(transition=self.transition_, classes=np.arange(c))
+        shares = {key: share for key, share in shares.items() if share > LEAST_SHARE}
+        R = bayes(self.witness_.oof_proba_, codes, self.transition_) if corrected else None
+        members = [
+            fit_codes(models[key], X, codes, weights) if key == JOINT else fit_soft(models[key], X, codes, R, weights)
+            for key in shares
+        ]
+        self.estimator_ = Blend(members, np.array(list(shares.values())) / sum(shares.values()), c)
+
+    def _choose(
+        self,
+        predictions: dict[Any, FloatArray],
+        codes: IntArray,
+        weights: FloatArray | None,
+        preferred: tuple[str, bool],
+    ) -> tuple[str, bool]:
+        """Return the candidate with the best score that leads the preferred one clearly, or the preferred one."""
+        inverse, w = pseudo_inverse(self.transition_), np.ones(len(codes)) if weights is None else weights
+        best, most = preferred, 0.0
+        base = inverse[codes, predictions[preferred].argmax(axis=1)]
+        for key, p in predictions.items():
+            lead = inverse[codes, p.argmax(axis=1)] - base
+            mean = np.average(lead, weights=w)
+            error = np.sqrt(np.average((lead - mean) ** 2, weights=w) * (w @ w)) / w.sum()
+            if mean > max(most, CLEARLY * error):
+                best, most = key, mean
+        return best
+
+    def _candidates(
+        self, predictions: dict[Any, FloatArray], codes: IntArray, weights: FloatArray | None, chosen: tuple[str, bool]
+    ) -> list[Candidate]:
+        c, candidates = len(self.classes_), []
+        for (name, corrected), p in predictions.items():
+            T = self.transition_ if corrected else np.eye(c)
+            score = clean_accuracy(
+                codes, p.argmax(axis=1), self.transition_, classes=np.arange(c), sample_weight=weights
+            )
+            likelihood = np.log(np.maximum(np.einsum("nk,kn->n", p, T[:, codes]), 1e-12))
+            mean = float(np.average(likelihood, weights=weights))
+            candidates.append(Candidate(name, corrected, score, mean, (name, corrected) == chosen))
+        return candidates
+
+    def _sentences(self, codes: IntArray) -> Any:
+        if self.oof_proba_ is None:
+            yield "There are too few rows to hold any out, so noise was not looked for and the labels are taken as they are."
+        if self.overlap_:
+            suspected = self.witness_.suspected_
+            rate = 1 - float(np.bincount(codes, minlength=len(suspected)) @ np.diag(suspected)) / len(codes)
+            yield (
+                f"Noise and overlapping classes cannot be told apart in these data: up to {rate:.0%} of the labels may "
+                "be wrong, or the classes overlap. Nothing was corrected; more rows or better features may tell."
+            )
+        counts = np.bincount(codes, minlength=len(self.classes_))
+        rare = [str(name) for name, count in zip(self.classes_, counts, strict=True) if count < RARE]
+        if rare and self.witness_.shape_ not in ("none", "given"):
+            listed = ", ".join(rare[:5]) + (", ..." if len(rare) > 5 else "")
+            yield f"Too few rows to tell how these classes are flipped, so the others decide: {listed}."
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.estimator is None or get_tags(self.estimator).input_tags.sparse
+        if self.estimator is not None:
+            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
+
+
+class Blend:
+    """The weighted average of fitted classifiers' probabilities."""
+
+    def __init__(self, members: list[Any], weights: FloatArray, n_classes: int) -> None:
+        self.members, self.weights = members, weights
+        self.codes_ = self.classes_ = np.arange(n_classes)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of all classes, shape (n_samples, n_classes)."""
+        parts = zip(self.weights, self.members, strict=True)
+        return np.sum([w * predicted_codes(model, X, len(self.codes_)) for w, model in parts], axis=0)
+
+
+def fit_soft(model: Any, X: Any, codes: IntArray, R: FloatArray | None, weights: FloatArray | None) -> Any:
+    """Fit a classifier to soft labels R, shape (n, c): each row with its likeliest classes, weighted by R."""
+    if R is None:
+        return fit_codes(model, X, codes, weights)
+    labels = np.argsort(-R, axis=1, kind="stable")[:, :MOST_LABELS]
+    rows = np.repeat(np.arange(len(R)), labels.shape[1])
+    share = R[rows, labels.ravel()] * (1 if weights is None else weights[rows])
+    kept = np.flatnonzero(R[rows, labels.ravel()] > LEAST_WEIGHT)
+    return fit_codes(model, _safe_indexing(X, rows[kept]), labels.ravel()[kept], share[kept])
+
+
+def _numbers(X: Any) -> Any:
+    """Return X as a finite array or sparse matrix, or None if it is not one."""
+    try:
+        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    except (TypeError, ValueError):
+        return None
+
+
+def _inner(model: Any) -> type:
+    return type(model[-1] if hasattr(model, "steps") else model)
+
+
+def _name(model: Any) -> str:
+    return _inner(model).__name__

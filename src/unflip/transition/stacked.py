@@ -1,0 +1,466 @@
+"""T from the out-of-fold posteriors of several models, and whether noise explains the labels at all."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import log_softmax, softmax
+from scipy.stats import beta
+from sklearn.base import BaseEstimator, clone
+from sklearn.decomposition import TruncatedSVD
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import _safe_indexing, check_random_state
+
+from unflip._base import check_training_data, fit_codes, predicted_codes, seeded
+from unflip._validation import FloatArray, IntArray, check_transition
+from unflip.core.ldce import solve_prior, well_conditioned
+from unflip.core.posterior import bayes, inverted_posterior
+from unflip.transition.volmin import VolMin
+
+Folds = list[tuple[IntArray, IntArray]]
+
+REGIONS = (10, 15, 20, 30, 50, 80, 120, 200)  # sizes of the regions that bound the diagonal
+LEVEL = 0.1  # the probability that the bound of a class is wrong, over all its regions
+DOMINANCE = 1.25  # the diagonal of a row is at least so many times its largest other entry
+WORST_CONDITION = 10.0  # that of pair flips at 0.45; T^-1 magnifies what is beyond
+EVIDENCE = 2.0  # standard errors by which noise must explain held-out labels better than no noise
+STEPS = 30  # of EM; more changed T by less than its error
+MOST_ROWS = 10_000  # that the models of a fold learn from
+WIDEST_TREES = 5_000  # features times classes; boosted trees beyond it would take longer than all other models
+LEAST_PER_CLASS = 3  # rows of the largest class per fold, below which nothing is estimated
+
+
+def shared_rate(N: FloatArray) -> FloatArray:
+    """Return the diagonal and the flat rest that all classes share, for expected counts N of (clean, noisy)."""
+    c = len(N)
+    rate = 1 - np.trace(N) / N.sum()
+    return np.where(np.eye(c, dtype=bool), 1 - rate, rate / max(c - 1, 1))
+
+
+def with_pseudo_counts(strength: float) -> Callable[[FloatArray], FloatArray]:
+    """Return the M-step with a Dirichlet prior on each row: ``strength`` samples with the rates of all classes."""
+
+    def step(N: FloatArray) -> FloatArray:
+        M = N + strength * shared_rate(N)
+        return M / M.sum(axis=1, keepdims=True)
+
+    return step
+
+
+def few_flips(N: FloatArray, threshold: float = 2.0, strength: float = 5.0) -> FloatArray:
+    """Return the M-step for flips between few pairs: counts below the threshold are taken for chance."""
+    c = len(N)
+    off = ~np.eye(c, dtype=bool)
+    kept = (np.diag(N) + strength * np.trace(N) / N.sum()) / (N.sum(axis=1) + strength)
+    flips = np.where(off, np.maximum(N - threshold, 0), 0)
+    total = flips.sum(axis=1, keepdims=True)
+    flips = np.where(total > 0, flips / np.where(total > 0, total, 1), off / max(c - 1, 1))
+    T = (1 - kept)[:, np.newaxis] * flips + np.diag(kept)
+    return 0.999 * T + 0.001 / c  # what was never seen stays possible
+
+
+# From one parameter to c (c - 1): the likelihood of held-out labels chooses.
+SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "symmetric": shared_rate,
+    "smooth": with_pseudo_counts(30),
+    "free": with_pseudo_counts(5),
+    "sparse": few_flips,
+}
+
+
+class Stack(NamedTuple):
+    """Posteriors of several models, averaged with weights, each at its own temperature, and T through them."""
+
+    transition: FloatArray
+    weights: FloatArray  # (n_models,)
+    temperatures: FloatArray  # (n_models,)
+
+    def mean(self, posteriors: Sequence[FloatArray]) -> FloatArray:
+        """Return the average of posteriors, shape (n, c) each."""
+        parts = zip(self.weights, posteriors, self.temperatures, strict=True)
+        return np.sum([w * tempered(p, t) for w, p, t in parts], axis=0)
+
+
+class StackedEM(BaseEstimator):
+    r"""T from the out-of-fold posteriors of logistic regression, trees and VolMin's model, and whether there is noise.
+
+    Each model m, fitted to the noisy labels, predicts the labels of rows that it did not see, q_m(x). Through a T, it
+    explains them by a clean posterior p_m(x) (EM inversion, :func:`unflip.core.inverted_posterior`), and T, the weights
+    a of the models and a temperature t of each are fitted together, by EM::
+
+        max over T, a, t   sum_i log (p(x_i) T)[y_i] + log prior(T),     p(x) = sum_m a_m  p_m(x)^t_m / Z
+
+    So whichever model suits the data decides: VolMin's where the classes are linear in the features, trees elsewhere.
+
+    Parameters
+    ----------
+    estimators : list of (str, classifier), default=None
+        Models of the noisy posterior, with ``predict_proba``. If None: logistic regression, extra-trees and boosted
+        trees (on sparse X, extra-trees on 100 singular vectors and no boosted trees).
+    joint : bool, default=True
+        Whether :class:`VolMin`, the joint model of T and a clean linear model, takes part and gives the start of T. If
+        not, T starts from the label shares in the regions that the models are most sure about.
+    transition : array-like of shape (n_classes, n_classes), default=None
+        T if it is known. Then only the weights and temperatures are fitted.
+    cv : int, splitter or iterable of (train, test), default=5
+        An int is the number of stratified, shuffled folds.
+    classes : array-like of shape (n_classes,), default=None
+        As in :class:`VolMin`.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the folds and the models.
+
+    Attributes
+    ----------
+    transition_, transition_std_ : ndarray of shape (n_classes, n_classes)
+        T, or the identity if noise does not explain the labels; and the standard error of its entries.
+    classes_, class_prior_ : ndarray of shape (n_classes,)
+    shape_ : {"none", "symmetric", "smooth", "free", "sparse", "given"}
+        The family of T that explains held-out labels best; "none" if the best-calibrated model without noise is not
+        clearly worse.
+    evidence_ : float
+        The lead of the best T over no noise in the log-likelihood of held-out labels, in standard errors.
+    suspected_ : ndarray of shape (n_classes, n_classes)
+        The best T with noise, also where the evidence does not suffice.
+    overlap_ : bool
+        Whether the labels look noisy, but overlapping classes explain them as well.
+    lower_bounds_ : ndarray of shape (n_classes,)
+        What the diagonal of T is at least, see Notes.
+    oof_proba_ : ndarray of shape (n_samples, n_classes)
+        P(clean = k | x) of the rows, from models that did not see them.
+    names_, weights_ : list of str and ndarray of shape (n_models,)
+        The models, and their weights in ``oof_proba_``.
+
+    Notes
+    -----
+    *Shapes of T.* c (c - 1) rates are too many for the labels of most tables, so families compete: one rate for all
+    flips; a Dirichlet prior on each row with the rates of all classes, of 30 or of 5 samples; and few flips, where
+    expected counts below two are taken for chance. Each is fitted to four fifths of the out-of-fold posteriors, and the
+    likelihood of the labels of the last fifth chooses.
+
+    *Noise or overlap.* Classes that overlap make labels as hard to predict as noise does. But noise leaves a trace that
+    overlap does not: no label is ever predicted with more than probability max_i T_ij, however typical the row. So T
+    must explain held-out labels better than the same models without noise do, stacked and calibrated by a temperature
+    and one bias per class, by two standard errors of the difference. Otherwise T is the identity and ``overlap_`` tells
+    whether noise remains possible. On clean labels of ten tables, the lead was at most 1.0; with 35 % of the labels
+    moved to the next class, at least 2.0.
+
+    *Certified bounds.* Whatever T is, the share of label j in any region of rows is at most the largest entry of column
+    j, which is T_jj if the diagonal dominates. The regions are the k rows with the largest out-of-fold q_j, for k
+    between 10 and 200; the bound is Clopper and Pearson's, corrected for the number of regions. A smaller T_jj is
+    raised to its bound.
+    """
+
+    def __init__(
+        self,
+        *,
+        estimators: list[tuple[str, Any]] | None = None,
+        joint: bool = True,
+        transition: ArrayLike | None = None,
+        cv: Any = 5,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimators = estimators
+        self.joint = joint
+        self.transition = transition
+        self.cv = cv
+        self.classes = classes
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to noisy labels ``y`` of any kind; ``X`` may be sparse."""
+        X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
+        return self.fit_codes(X, codes, weights)
+
+    def fit_codes(self, X: Any, codes: IntArray, weights: FloatArray | None, groups: Any = None) -> Self:
+        """Fit to checked data of any kind that the models take; ``classes_`` is set."""
+        c = len(self.classes_)
+        random = check_random_state(self.random_state)
+        w = np.ones(len(codes)) if weights is None else weights * (len(codes) / weights.sum())
+        counts = np.bincount(codes, w, minlength=c)
+        noisy_prior = counts / counts.sum()
+        models = default_models(X, c) if self.estimators is None else list(self.estimators)
+        models = [(name, seeded(clone(model), random.randint(2**31 - 1))) for name, model in models]
+        self.folds_ = make_folds(self.cv, X, codes, groups, random)
+        self.names_ = [name for name, _ in models]
+        given = None if self.transition is None else check_transition(self.transition, c)
+        if not self.folds_:  # too few rows to hold any out
+            return self._finish("none" if given is None else "given", given, None, codes, w, [])
+        held_out = [out_of_fold(model, X, codes, weights, self.folds_, c) for _, model in models]
+        q = [(len(codes) * p + noisy_prior) / (len(codes) + 1) for p in held_out]  # no label is ruled out
+        q = [tempered(p, temperature(p, codes, np.eye(c), w)) for p in q]
+        self.noisy_proba_ = dict(zip(self.names_, q, strict=True))
+        self.noisy_weights_ = mixture_weights(np.stack([p[np.arange(len(codes)), codes] for p in q]), w)
+        self.lower_bounds_ = np.max([lower_bounds(p, codes) for p in q], axis=0)
+        if given is not None:
+            posteriors = [inverted_posterior(p, given, solve_prior(noisy_prior, given)) for p in q]
+            stack = fit_stack(posteriors, codes, w, given, None)
+            return self._finish("given", given, stack, codes, w, posteriors)
+
+        starts = [anchor_rows(np.tensordot(self.noisy_weights_, q, 1), codes)]
+        joint = None
+        if self.joint:
+            joint = VolMin(classes=np.arange(c)).fit(X, codes, sample_weight=weights)
+            starts.append(joint.transition_)
+            start = repaired(joint.transition_, self.lower_bounds_)
+            linear = VolMin(transition=start, scaling=joint.scaling_, classes=np.arange(c))
+            joint = out_of_fold(linear, X, codes, weights, self.folds_, c)
+            self.names_ = ["joint logistic", *self.names_]
+        starts = [repaired(T, self.lower_bounds_) for T in starts]
+
+        def explained(T: FloatArray) -> list[FloatArray]:
+            prior = solve_prior(noisy_prior, T)
+            return ([] if joint is None else [joint]) + [inverted_posterior(p, T, prior) for p in q]
+
+        plain = calibrated_loss(np.tensordot(self.noisy_weights_, q, 1), codes, w, self.folds_)
+        best: Any = None
+        for shape in SHAPES:
+            bounds = None if shape == "symmetric" else self.lower_bounds_
+            fits = [self._two_passes(explained, codes, w, T, shape, bounds) for T in starts]
+            posteriors, stack = max(
+                fits, key=lambda fit: log_likelihood(fit[1].mean(fit[0]), codes, fit[1].transition) @ w
+            )
+            lead = plain - held_out_loss(posteriors, codes, w, stack.transition, shape, self.folds_)
+            if best is None or w @ lead > w @ best[0]:
+                best = lead, shape, posteriors, stack
+        lead, shape, posteriors, stack = best
+        mean = np.average(lead, weights=w)
+        spread = np.sqrt(np.average((lead - mean) ** 2, weights=w) / (w.sum() ** 2 / (w @ w)))
+        self.evidence_ = float(mean / max(spread, 1e-12))
+        return self._finish(shape, None, stack, codes, w, posteriors)
+
+    def _two_passes(
+        self, explained: Any, codes: IntArray, w: FloatArray, T: FloatArray, shape: str, bounds: FloatArray | None
+    ) -> tuple[list[FloatArray], Stack]:
+        """Return posteriors through T, and T through the posteriors, twice."""
+        for _ in range(2):
+            posteriors = explained(T)
+            stack = fit_stack(posteriors, codes, w, T, SHAPES[shape])
+            T = stack.transition if bounds is None else repaired(stack.transition, bounds)
+            stack = stack._replace(transition=T)
+        return posteriors, stack
+
+    def _finish(
+        self, shape: str, given: FloatArray | None, stack: Stack | None, codes: IntArray, w: FloatArray, posteriors: Any
+    ) -> Self:
+        c = len(self.classes_)
+        noisy_prior = np.bincount(codes, w, minlength=c) / w.sum()
+        if given is not None or stack is None:
+            self.evidence_ = np.inf if given is not None else 0.0
+        self.suspected_ = np.eye(c) if stack is None else stack.transition
+        rate = 1 - float(solve_prior(noisy_prior, self.suspected_) @ np.diag(self.suspected_))
+        found = given is not None or (stack is not None and self.evidence_ > EVIDENCE and rate > 0)
+        self.shape_ = shape if found else "none"
+        self.overlap_ = not found and rate > 0.02
+        self.transition_ = given if given is not None else self.suspected_ if found else np.eye(c)
+        self.class_prior_ = solve_prior(noisy_prior, self.transition_)
+        self.stack_ = stack
+        self.posteriors_ = dict(zip(self.names_, posteriors, strict=True)) if found and stack is not None else {}
+        if stack is None:
+            self.oof_proba_, self.weights_ = None, None
+        elif found:
+            self.oof_proba_, self.weights_ = stack.mean(posteriors), stack.weights
+        else:
+            self.names_ = list(self.noisy_proba_)
+            self.oof_proba_ = np.tensordot(self.noisy_weights_, list(self.noisy_proba_.values()), 1)
+            self.weights_ = self.noisy_weights_
+        estimated = found and given is None
+        self.transition_std_ = self._standard_errors(codes, w) if estimated else np.zeros((c, c))
+        return self
+
+    def _standard_errors(self, codes: IntArray, w: FloatArray, draws: int = 20) -> FloatArray:
+        """Return the spread of T over bootstrap samples of the rows, with the posteriors as they are."""
+        random, n = np.random.default_rng(0), len(codes)
+        step, p, Ts = SHAPES[self.shape_], self.oof_proba_, []
+        for _ in range(draws):
+            rows = random.integers(n, size=n)
+            T = self.transition_
+            for _ in range(10):
+                T = step(expected_counts(p[rows], codes[rows], w[rows], T))
+            Ts.append(T)
+        return np.std(Ts, axis=0)
+
+
+def default_models(X: Any, n_classes: int) -> list[tuple[str, Any]]:
+    """Return the models of the noisy posterior, by name."""
+    forest = ExtraTreesClassifier(200, min_samples_leaf=2)
+    if sparse.issparse(X):
+        wide = X.shape[1] > 200
+        forest = make_pipeline(TruncatedSVD(100), forest) if wide else forest
+        return [("logistic", LogisticRegression(C=10.0, max_iter=200)), ("extra-trees", forest)]
+    models = [("logistic", make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))), ("extra-trees", forest)]
+    if X.shape[1] * n_classes <= WIDEST_TREES:
+        iterations = int(np.clip(900 // n_classes, 20, 60))
+        models.append(("boosted trees", HistGradientBoostingClassifier(max_iter=iterations, early_stopping=False)))
+    return models
+
+
+def make_folds(cv: Any, X: Any, codes: IntArray, groups: Any, random: np.random.RandomState) -> Folds:
+    """Return (train, test) pairs; none if there are too few rows. At most MOST_ROWS rows of a fold are trained on."""
+    if isinstance(cv, Integral) and groups is None:
+        if isinstance(cv, bool) or cv < 2:
+            raise ValueError(f"cv must be at least 2 folds, because T is judged by labels that are held out; got {cv}")
+        largest = int(np.bincount(codes).max())
+        if largest < LEAST_PER_CLASS * cv:
+            return []
+        cv = StratifiedKFold(int(cv), shuffle=True, random_state=random)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        folds = list(check_cv(cv, codes, classifier=True).split(np.zeros(len(codes)), codes, groups))
+    seen = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(codes))
+    if np.any(seen != 1):
+        raise ValueError("cv must hold each row out exactly once; use a splitter such as StratifiedKFold or GroupKFold")
+    return [(random.permutation(train)[:MOST_ROWS] if len(train) > MOST_ROWS else train, test) for train, test in folds]
+
+
+def out_of_fold(
+    model: Any, X: Any, codes: IntArray, weights: FloatArray | None, folds: Folds, n_classes: int
+) -> FloatArray:
+    """Return the probabilities that a model predicts for rows that it did not see, shape (n, n_classes)."""
+    p = np.zeros((len(codes), n_classes))
+    for train, test in folds:
+        fitted = fit_codes(
+            clone(model), _safe_indexing(X, train), codes[train], None if weights is None else weights[train]
+        )
+        p[test] = predicted_codes(fitted, _safe_indexing(X, test), n_classes)
+    return p
+
+
+def tempered(p: FloatArray, t: float) -> FloatArray:
+    """Return p^t with rows that sum to one."""
+    return p if t == 1 else softmax(t * np.log(np.maximum(p, 1e-12)), axis=1)
+
+
+def log_likelihood(p: FloatArray, codes: IntArray, T: FloatArray) -> FloatArray:
+    """Return log (p T)[y] of each row."""
+    return np.log(np.maximum(np.einsum("nk,kn->n", p, T[:, codes]), 1e-12))
+
+
+def temperature(p: FloatArray, codes: IntArray, T: FloatArray, w: FloatArray) -> float:
+    """Return the t that makes the labels most likely under p^t and T."""
+    logits, columns = np.log(np.maximum(p, 1e-12)), T[:, codes].T
+
+    def loss(log_t: float) -> float:
+        q = np.einsum("nk,nk->n", softmax(np.exp(log_t) * logits, axis=1), columns)
+        return -float(w @ np.log(np.maximum(q, 1e-12)))
+
+    return float(np.exp(minimize_scalar(loss, bounds=np.log([0.5, 4.0]), method="bounded", options={"xatol": 0.02}).x))
+
+
+def mixture_weights(likelihoods: FloatArray, w: FloatArray, steps: int = 60) -> FloatArray:
+    """Return the weights of models, given the likelihood of each label under each, shape (n_models, n)."""
+    a = np.full(len(likelihoods), 1 / len(likelihoods))
+    for _ in range(steps):
+        r = a[:, np.newaxis] * likelihoods
+        a = (r / r.sum(axis=0)) @ w / w.sum()
+    return a
+
+
+def expected_counts(p: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) -> FloatArray:
+    """Return the expected number of rows that are clean i and noisy j, shape (c, c)."""
+    R = bayes(p, codes, T) * w[:, np.newaxis]
+    return np.stack([np.bincount(codes, R[:, i], minlength=len(T)) for i in range(len(T))])
+
+
+def fit_stack(posteriors: Sequence[FloatArray], codes: IntArray, w: FloatArray, T: FloatArray, step: Any) -> Stack:
+    """Return T, weights and temperatures by EM; a ``step`` of None leaves T as it is."""
+    a = np.full(len(posteriors), 1 / len(posteriors))
+    T = T if step is None else step(w.sum() * T / len(T) + 1e-9) if step is shared_rate else T
+    for k in range(STEPS):
+        if k % 10 == 0:
+            t = [temperature(p, codes, T, w) for p in posteriors]
+            sharp = [tempered(p, s) for p, s in zip(posteriors, t, strict=True)]
+        likelihoods = np.stack([np.einsum("nk,kn->n", p, T[:, codes]) for p in sharp])
+        r = a[:, np.newaxis] * np.maximum(likelihoods, 1e-12)
+        a = (r / r.sum(axis=0)) @ w / w.sum()
+        if step is not None:
+            T = step(expected_counts(np.tensordot(a, sharp, 1), codes, w, T))
+    return Stack(T, a, np.array(t))
+
+
+def held_out_loss(
+    posteriors: Sequence[FloatArray], codes: IntArray, w: FloatArray, T: FloatArray, shape: str, folds: Folds
+) -> FloatArray:
+    """Return -log of the probability of each label, with T, weights and temperatures fitted to the other folds."""
+    losses = np.empty(len(codes))
+    for _, test in folds:
+        rest = np.ones(len(codes), dtype=bool)
+        rest[test] = False
+        stack = fit_stack([p[rest] for p in posteriors], codes[rest], w[rest], T, SHAPES[shape])
+        losses[test] = -log_likelihood(stack.mean([p[test] for p in posteriors]), codes[test], stack.transition)
+    return losses
+
+
+def calibrated_loss(q: FloatArray, codes: IntArray, w: FloatArray, folds: Folds) -> FloatArray:
+    """Return -log of the probability of each label without noise, calibrated on the other folds.
+
+    The calibration has a temperature and a bias per class, softmax(t log q + b), so that it lacks no freedom that T has
+    to shift whole classes.
+    """
+    n, c = q.shape
+    logits, losses = np.log(np.maximum(q, 1e-9)), np.empty(len(codes))
+    for _, test in folds:
+        rest = np.ones(n, dtype=bool)
+        rest[test] = False
+        z, y, v = logits[rest], codes[rest], w[rest] / w[rest].sum()
+
+        def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+            scores = log_softmax(theta[0] * z + theta[1:], axis=1)
+            G = np.exp(scores) * v[:, np.newaxis]
+            np.subtract.at(G, (np.arange(len(y)), y), v)
+            penalty = theta[1:] / len(y)
+            value = -float(v @ scores[np.arange(len(y)), y]) + float(theta[1:] @ penalty) / 2
+            return value, np.concatenate([[np.sum(G * z)], G.sum(axis=0) + penalty])
+
+        theta = minimize(objective, np.concatenate([[1.0], np.zeros(c)]), jac=True, method="L-BFGS-B").x
+        losses[test] = -log_softmax(theta[0] * logits[test] + theta[1:], axis=1)[np.arange(len(test)), codes[test]]
+    return losses
+
+
+def lower_bounds(q: FloatArray, codes: IntArray) -> FloatArray:
+    """Return what T_jj is at least, from the label shares among the rows with the largest q_j (see StackedEM)."""
+    counts = np.bincount(codes, minlength=q.shape[1])
+    bounds = np.zeros(q.shape[1])
+    for j, count in enumerate(counts):
+        hits = np.cumsum(codes[np.argsort(-q[:, j], kind="stable")] == j)
+        for k in REGIONS:
+            if k <= min(max(count, REGIONS[0]), len(codes)) and hits[k - 1]:
+                bound = beta.ppf(LEVEL / len(REGIONS), hits[k - 1], k - hits[k - 1] + 1)
+                bounds[j] = max(bounds[j], bound)
+    return bounds
+
+
+def anchor_rows(q: FloatArray, codes: IntArray) -> FloatArray:
+    """Return T from the label shares among the rows with the largest q_j, half as many as have label j."""
+    c = q.shape[1]
+    counts = np.bincount(codes, minlength=c)
+    T = np.empty((c, c))
+    for j, count in enumerate(counts):
+        rows = np.argsort(-q[:, j], kind="stable")[: max(count // 2, 10)]
+        T[j] = np.bincount(codes[rows], minlength=c) + counts / counts.sum()
+    return T / T.sum(axis=1, keepdims=True)
+
+
+def repaired(T: FloatArray, bounds: FloatArray) -> FloatArray:
+    """Return T with diagonals raised to their bounds and above their row, and a bounded condition number."""
+    T = np.array(T)
+    for j, row in enumerate(T):
+        off = 1 - row[j]
+        if row[j] < bounds[j]:
+            row *= (1 - bounds[j]) / off
+            row[j] = bounds[j]
+        largest = np.delete(row, j).max(initial=0)
+        if row[j] < DOMINANCE * largest:
+            share = (DOMINANCE * largest - row[j]) / (DOMINANCE * largest - row[j] + 1)
+            row *= 1 - share
+            row[j] += share
+    return well_conditioned(T, WORST_CONDITION)
