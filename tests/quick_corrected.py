@@ -48,7 +48,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     def fit(self, X, y, sample_weight=None):
         self.classes_, codes = check_labels(np.asarray(y), self.classes)
         T, judge = resolve_transition(self.transition, VolMin(), X, codes, self.classes_, sample_weight)
-        self.transition_, self.n_features_in_ = T, X.shape[1]
+        self.transition_, self.transition_std_, self.n_features_in_ = T, None, X.shape[1]
         counts = np.bincount(codes, sample_weight, minlength=len(T))
         self.class_prior_ = solve_prior(counts / counts.sum(), T)
         judge = VolMin(transition=T, scaling=getattr(judge, "scaling_", "each"), classes=np.arange(len(T)))

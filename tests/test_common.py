@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -22,6 +23,11 @@ from unflip.transition import AnchorPoints
 # Networks have tests of their own.
 ENTRIES = [entry for entry in registry.ENTRIES if entry.family in ("linear", "transition") and not entry.networks]
 CLASSIFIERS = [entry.load()() for entry in ENTRIES]
+for model in CLASSIFIERS:
+    if type(model).__name__ == "Selective":  # its 200 trees take minutes over all checks
+        model.set_params(classifier=ExtraTreesClassifier(20, min_samples_leaf=2))
+# A copy of a sample would be its nearest neighbor, and trees count samples, not weights, in a leaf.
+WEIGHTS_ARE_NOT_REPETITION = ("HOC", "Selective")
 TAKES_TRANSITION = [model for model in CLASSIFIERS if "transition" in model.get_params()]
 ONE_VS_REST = OneVsRestClassifier(LogisticRegression(max_iter=10_000, tol=1e-8))
 UNCORRECTED = {  # what is left of a method that takes T if T = I
@@ -41,7 +47,12 @@ def name(model):
     return type(model).__name__
 
 
-@parametrize_with_checks(CLASSIFIERS)
+def expected_failures(model):
+    checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    return dict.fromkeys(checks if name(model) in WEIGHTS_ARE_NOT_REPETITION else [], "weights are not repetition")
+
+
+@parametrize_with_checks(CLASSIFIERS, expected_failed_checks=expected_failures)
 def test_scikit_learn(estimator, check):
     check(estimator)
 

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 
-from unflip.metrics import centroid_error, clean_accuracy, clean_scorer, transition_error
+from unflip.metrics import _spread, centroid_error, clean_accuracy, clean_scorer, free_variances, transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 
 
@@ -76,6 +76,84 @@ def test_interval_is_that_of_wilson_and_nearly_the_normal_one_of_many_labels():
         expected = (p + q**2 / (2 * n) + np.array([-half, half])) / (1 + q**2 / n)
         np.testing.assert_allclose([score.low, score.high], expected)
     np.testing.assert_allclose(score[1:3], p + 1.96 * score.standard_error * np.array([-1, 1]), atol=1e-4)
+
+
+class TestTransitionStd:
+    T = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.4, 0.6]])
+
+    def test_none_and_zero_change_nothing(self):
+        rng = np.random.default_rng(0)
+        y, pred = rng.integers(3, size=300), rng.integers(3, size=300)
+        plain = clean_accuracy(y, pred, self.T)
+        assert clean_accuracy(y, pred, self.T, transition_std=None) == plain
+        assert clean_accuracy(y, pred, self.T, transition_std=np.zeros((3, 3))) == plain
+
+    def test_only_the_width_changes(self):
+        rng = np.random.default_rng(0)
+        y = rng.integers(3, size=3000)
+        pred = np.where(rng.random(3000) < 0.5, y, rng.integers(3, size=3000))
+        noisy = corrupt(y, self.T, random_state=0)
+        plain, wide = (clean_accuracy(noisy, pred, self.T, transition_std=s) for s in (None, np.full((3, 3), 0.03)))
+        assert wide.estimate == plain.estimate
+        assert wide.low < plain.low < plain.high < wide.high
+        shares = np.array([[np.mean((noisy == i) & (pred == j)) for j in range(3)] for i in range(3)])
+        spread = _spread(np.linalg.inv(self.T), shares, np.full((3, 3), 0.03))
+        assert wide.standard_error**2 == pytest.approx(plain.standard_error**2 + spread**2)
+
+    def test_spread_is_that_of_draws_of_a_row(self):
+        """One uncertain row: the spread is the standard deviation of the estimate over draws of T."""
+        rng = np.random.default_rng(0)
+        shares = rng.dirichlet(np.ones(9)).reshape(3, 3)
+        draws = 0.01 * rng.normal(size=(4000, 3))
+        draws -= draws.mean(axis=1, keepdims=True)
+        moved = np.repeat(self.T[np.newaxis], 4000, axis=0)
+        moved[:, 0] += draws
+        estimates = np.sum(shares * np.linalg.inv(moved), axis=(1, 2))
+        std = np.zeros((3, 3))
+        std[0] = draws.std(axis=0)
+        assert _spread(np.linalg.inv(self.T), shares, std) == pytest.approx(estimates.std(), rel=0.05)
+
+    def test_rows_add_as_if_they_erred_together(self):
+        shares, std = np.full((3, 3), 1 / 9) + np.eye(3) / 9, np.full((3, 3), 0.02)
+        inverse = np.linalg.inv(self.T)
+        parts = [_spread(inverse, shares, std * (np.arange(3) == k)[:, np.newaxis]) for k in range(3)]
+        assert _spread(inverse, shares, std) == pytest.approx(sum(parts))
+
+    def test_free_variances_give_the_variances_within_the_row(self):
+        v = np.array([[1.0, 1.0, 0.0], [4.0, 3.0, 2.0], [9.0, 1.0, 1.0]])
+        d = free_variances(v)
+        reached = d - d**2 / d.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(reached[:2], v[:2], rtol=1e-4)
+        assert reached[2, 0] == pytest.approx(9)  # more than the others can add up to: they grow with it
+        assert (reached[2, 1:] >= 1).all()
+
+    def test_covers_with_an_estimated_T(self):
+        """T counted from 200 labels per class: with its standard errors the interval covers, without it does not."""
+        rng, c, truth = np.random.default_rng(0), 3, 0.8
+        covered = []
+        for _ in range(300):
+            estimated = np.array([rng.multinomial(200, row) / 200 for row in self.T])
+            std = np.sqrt(estimated * (1 - estimated) / 200)
+            y = rng.integers(c, size=4000)
+            pred = np.where(rng.random(4000) < truth, y, (y + rng.integers(1, c, size=4000)) % c)
+            noisy = corrupt(y, self.T, random_state=rng)
+            scores = [clean_accuracy(noisy, pred, estimated, transition_std=s) for s in (None, std)]
+            covered.append([s.low <= truth <= s.high for s in scores])
+        without, with_std = np.mean(covered, axis=0)
+        assert without < 0.8
+        assert with_std >= 0.92
+
+    def test_scorer_takes_it(self):
+        X, y = load_digits(return_X_y=True)
+        model, T = RidgeClassifier().fit(X, y), symmetric(10, 0.1)
+        noisy = corrupt(y, T, random_state=0)
+        scorer = clean_scorer(T, transition_std=np.full((10, 10), 0.01))
+        assert scorer(model, X, noisy) == clean_scorer(T)(model, X, noisy)
+
+    @pytest.mark.parametrize("std", [np.ones((2, 3)), np.full((2, 2), -1.0), np.full((2, 2), np.nan)])
+    def test_bad_std(self, std):
+        with pytest.raises(ValueError, match="transition_std must be one standard error"):
+            clean_accuracy([0, 1], [0, 1], np.eye(2), transition_std=std)
 
 
 def test_warns_where_T_does_not_fit_the_labels():

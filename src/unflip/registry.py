@@ -95,6 +95,8 @@ ENTRIES = [
     Entry("stacked-em", "transition.stacked", "StackedEM", "transition", takes_transition=True, own_scale=True),
     Entry("anchor", "transition.anchor_points", "AnchorPoints", "transition"),
     Entry("dual-t", "transition.dual_t", "DualT", "transition"),
+    Entry("hoc", "transition.hoc", "HOC", "transition"),
+    Entry("selective", "transition.selective", "Selective", "transition"),
     Entry("volminnet", "transition.volminnet", "VolMinNet", "transition", networks=1),
     Entry("crossfit-em", "transition.crossfit", "CrossFitEM", "transition", networks=1),
     Entry(None, "deep.classifier", "NoisyLabelClassifier", "any", takes_transition=True, saved=True),

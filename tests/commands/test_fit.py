@@ -281,7 +281,7 @@ class TestModels:
         proba = found.model.predict_proba(table.X)
         np.testing.assert_allclose(back.predict_proba(table.X), proba, rtol=0, atol=1e-12)
         text = card(tmp_path / "model")
-        assert "boosted trees, uncorrected 0.700" in text
+        assert "compared: boosted trees, uncorrected | 0.700" in text
         assert "its estimated accuracy is the highest" in text
 
     def test_logistic(self, table):

@@ -38,6 +38,35 @@ def test_rows_have_one_key_in_any_form():
     assert len(np.unique(keys)) == len(np.unique(X, axis=0))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_units_and_order_of_the_rows_do_not_change_the_folds(dtype):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(300, 6)), rng.integers(3, size=300), rng.exponential(size=300) ** 4])
+    X = X.astype(dtype)
+    keys = row_keys(X)
+    assert np.bincount(keys % 5).min() > 35
+    for factors in (2.0 ** rng.integers(-20, 20, size=8), 10 ** rng.uniform(-3, 3, size=8)):
+        scaled = X * factors.astype(dtype)
+        np.testing.assert_array_equal(keys, row_keys(scaled))
+        np.testing.assert_array_equal(keys, row_keys(sparse.csr_array(scaled)))
+    order = rng.permutation(np.append(np.arange(300), rng.integers(300, size=200)))  # some rows twice and more
+    np.testing.assert_array_equal(keys[order], row_keys(X[order]))
+
+
+def test_rounding_in_another_unit_moves_few_rows():
+    """Two values that become equal shift the ranks above them by one."""
+    X = np.random.default_rng(0).normal(size=(1500, 10))
+    X[:2, 0] = 0.3, np.nextafter(0.3, 1)
+    merged = X.copy()
+    merged[1, 0] = 0.3
+    assert np.mean(row_keys(X) == row_keys(merged)) > 0.94
+
+
+def test_few_columns_still_tell_rows_apart():
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    assert len(np.unique(row_keys(X))) == len(np.unique(row_keys(X[:, :1]))) == 3000
+
+
 def test_a_part_of_the_problem_has_the_loss_of_its_rows():
     problem, theta = small_problem()
     W, b, V = _unpack(theta, problem)
@@ -101,11 +130,15 @@ def test_a_part_of_large_data_chooses_as_the_whole(monkeypatch):
 def test_the_part_that_chooses_holds_all_copies_of_a_row(monkeypatch):
     X, y = load_digits(return_X_y=True)
     w = np.arange(len(y)) % 3
-    seen = []
+    seen, original = [], _cross_fit.prepare
     monkeypatch.setattr(_cross_fit, "DECIDING", 500)
     monkeypatch.setattr(_cross_fit, "DECIDING_PER_FEATURE", 1)
-    monkeypatch.setattr(_cross_fit, "held_out_loss", lambda problem: seen.append(problem) or 0.0)
+    monkeypatch.setattr(_cross_fit, "prepare", lambda X, *rest: seen.append((X, rest[1])) or original(X, *rest))
+    monkeypatch.setattr(_cross_fit, "held_out_loss", lambda problem: 0.0)
     choose_scaling(X.repeat(w, axis=0), y.repeat(w), None, 10)
-    keys, counts = np.unique(seen[0].keys, return_counts=True)
-    assert len(keys) == 500
-    np.testing.assert_array_equal(counts, [w[row_keys(X) == key].sum() for key in keys])
+    choose_scaling(X, y, w.astype(float), 10)
+    rows, counts = np.unique(seen[0][0], axis=0, return_counts=True)
+    same, where = np.unique(seen[-1][0], axis=0, return_index=True)
+    assert len(rows) == 500
+    np.testing.assert_array_equal(rows, same)
+    np.testing.assert_array_equal(counts, seen[-1][1][where])

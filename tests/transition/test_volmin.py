@@ -148,7 +148,7 @@ def test_weights_are_repetition(blobs):
 def test_scale_and_offset_of_the_features_do_not_matter(blobs):
     X, y = blobs
     moved = X * [1e3, 1e-3] + [5.0, -1e-2]
-    for rounds, atol in ((0, 1e-7), (5, 0.05)):  # other values make other folds
+    for rounds, atol in ((0, 1e-7), (5, 1e-3)):  # the folds are the same, and models end within their tolerance
         a, b = VolMin(rounds=rounds).fit(X, y), VolMin(rounds=rounds).fit(moved, y)
         np.testing.assert_allclose(a.transition_, b.transition_, atol=atol)
 

@@ -26,6 +26,7 @@ from unflip.transition.volmin import VolMin
 Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
 
 LARGEST_SEED = 2**31 - 1
+TOO_FEW = "There are too few rows to compare models, so a linear model judges the labels."
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays has no truth value
@@ -52,6 +53,8 @@ class LabelErrors:
         The expected number of wrong labels among those given as each class: the sum of their scores.
     histories : list of list of dict
         ``history_`` of the network of each fold; empty for other classifiers.
+    transition_std : ndarray of shape (n_classes, n_classes) or None
+        The standard error of each entry of ``transition``; None if T was given or its estimator has none.
     candidates : list of Candidate
         The models that :class:`unflip.CorrectedClassifier` compared; empty for other classifiers.
     notes : list of str
@@ -67,6 +70,7 @@ class LabelErrors:
     suggested: NDArray[Any]
     n_errors: FloatArray
     histories: list[list[dict[str, Any]]]
+    transition_std: FloatArray | None = None
     candidates: list[Any] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -218,17 +222,18 @@ def find_label_errors(
     weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
     folds: list[_Fold] = []
     histories: list[list[dict[str, Any]]] = []
-    splits = _splits(cv, X, given, codes, random)
-    fits_in_folds = type(model).__name__ == "CorrectedClassifier" and isinstance(cv, Integral)
-    if fits_in_folds:
-        if classifier is None:
-            model.set_params(cv=len(list(splits)))
+    told: tuple[list[Any], list[str]] = ([], [])
+    whole = None
+    if type(model).__name__ == "CorrectedClassifier" and isinstance(cv, Integral):
+        model.set_params(**({"cv": _n_folds(cv, codes)} if classifier is None else {}))
         if on_fold is not None:
             on_fold(0)
-        folds.append(_cross_fitted(model, transition, (X, codes, weights), known, random_state))
-        splits = []
-    shared = None if fits_in_folds else _shared_transition(model, transition, (X, codes, weights), known, random_state)
-    for train, test in splits:
+        whole = _cross_fitted(model, transition, (X, codes, weights), known, random_state)
+        told = (model.candidates_, model.notes_)
+        if whole is None:
+            model, told = VolMin(), ([], [TOO_FEW])
+    shared = None if whole else _shared_transition(model, transition, (X, codes, weights), known, random_state)
+    for train, test in [] if whole else _splits(cv, X, given, codes, random):
         if on_fold is not None:
             on_fold(len(folds))
         seed = None if random_state is None else int(random.randint(LARGEST_SEED))
@@ -238,18 +243,21 @@ def find_label_errors(
         learner, _ = _inside(fitted)
         histories.append(list(getattr(learner, "history_", [])))  # of a network, epoch by epoch
         if shared is not None:
-            T, estimated = shared
+            T, estimated, std = shared
         elif getattr(learner, "transition_", None) is not None:
             own = getattr(learner, "transition", None)
             T, estimated = check_transition(learner.transition_, len(known)), own is None or hasattr(own, "fit")
+            source = learner if hasattr(learner, "transition_std_") else getattr(learner, "transition_estimator_", None)
+            std = getattr(source, "transition_std_", None) if estimated else None
         else:
-            T, estimated = _estimate(None, fitted, (seen, codes[train], w), known, seed), True
+            T, std = _estimate(None, fitted, (seen, codes[train], w), known, seed)
+            estimated = True
         counts = np.bincount(codes[train], w, minlength=len(known))
         prior = clean_prior(counts / counts.sum(), T)
         used = _with_a_sample(T, counts.sum() * prior) if estimated else T
         proba, noisy = _predicted(fitted, _safe_indexing(X, test), counts, known)
-        folds.append(_Fold(test, proba, noisy, T, used, prior, estimated))
-    folds = _with_even_flips(folds, codes)
+        folds.append(_Fold(test, proba, noisy, T, used, prior, estimated, std))
+    folds = _with_even_flips([whole] if whole else folds, codes)
     posterior, proba = _posteriors(folds, codes)
     scores = 1 - posterior[np.arange(len(codes)), codes]
     best = np.where(posterior.max(axis=1) > 1 - scores, posterior.argmax(axis=1), codes)
@@ -259,9 +267,10 @@ def find_label_errors(
     # A T that all folds share is its own mean without rounding.
     T = np.mean(list({id(fold.transition): fold.transition for fold in folds}.values()), axis=0)
     n_errors = np.bincount(codes, scores, minlength=len(known)).astype(np.float64)
-    told = [list(getattr(model, name, [])) for name in ("candidates_", "notes_")]  # of CorrectedClassifier
-    histories = list(filter(None, histories))
-    return LabelErrors(named, given, posterior, proba, T, scores, named[best], n_errors, histories, *told)
+    stds = [fold.std for fold in folds if fold.std is not None]
+    std = np.mean(stds, axis=0) if len(stds) == len(folds) else None
+    found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories)))
+    return LabelErrors(*found, std, *map(list, told))
 
 
 class _Fold(NamedTuple):
@@ -272,6 +281,7 @@ class _Fold(NamedTuple):
     used: FloatArray  # by Bayes' rule: T, or T with a sample added
     prior: FloatArray
     estimated: bool
+    std: FloatArray | None  # standard errors of T
 
     def p(self, T: FloatArray) -> FloatArray:
         """Return P(clean = k | x) of the samples that were held out."""
@@ -287,8 +297,11 @@ def _with_a_sample(T: FloatArray, sizes: FloatArray) -> FloatArray:
     return (n * T + 1 / len(T)) / (n + 1)
 
 
-def _cross_fitted(model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any) -> _Fold:
-    """Fit CorrectedClassifier to all samples; it keeps what it predicts for each sample that it held out."""
+def _cross_fitted(model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any) -> _Fold | None:
+    """Fit CorrectedClassifier to all samples; it keeps what it predicts for each sample that it held out.
+
+    Return None if there are too few samples to hold any out.
+    """
     X, codes, weights = data
     if model.classes is None:
         model.set_params(classes=classes)
@@ -296,10 +309,12 @@ def _cross_fitted(model: Any, transition: Any, data: Data, classes: NDArray[Any]
         model.set_params(transition=transition)
     estimated = model.transition is None or hasattr(model.transition, "fit")
     seeded(model, random_state).fit(X, classes[codes], **weighting(model, weights))
-    T = check_transition(model.transition_, len(classes))
-    counts = np.bincount(codes, weights, minlength=len(classes))
-    used = _with_a_sample(T, counts.sum() * model.class_prior_) if estimated else T
-    return _Fold(np.arange(len(codes)), model.oof_proba_, False, T, used, model.class_prior_, estimated)
+    if model.oof_proba_ is None:
+        return None
+    T, prior, n = check_transition(model.transition_, len(classes)), model.class_prior_, len(codes)
+    used = _with_a_sample(T, (n if weights is None else weights.sum()) * prior) if estimated else T
+    std = model.transition_std_ if estimated else None
+    return _Fold(np.arange(n), model.oof_proba_, False, T, used, prior, estimated, std)
 
 
 def _check_classifier(classifier: Any, X: Any) -> Any:
@@ -329,8 +344,11 @@ def _inside(model: Any, X: Any = None, y: Any = None) -> tuple[Any, Any]:
 
 def _shared_transition(
     model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any
-) -> tuple[FloatArray, bool] | None:
-    """Return the T of all folds and whether it is an estimate, or None if each fold has its own; tell the model."""
+) -> tuple[FloatArray, bool, FloatArray | None] | None:
+    """Return the T of all folds, whether it is an estimate, and its standard errors; tell the model.
+
+    If each fold has its own T, return None.
+    """
     learner, _ = _inside(model)
     params = learner.get_params(deep=False)
     if "classes" in params and params["classes"] is None:
@@ -341,14 +359,19 @@ def _shared_transition(
     if transition is None and not (unset and (by_volmin or isinstance(learner, VolMin))):
         return None
     estimated = transition is None or hasattr(transition, "fit")
-    T = _estimate(transition, model, data, classes, random_state) if estimated else transition
+    T, std = _estimate(transition, model, data, classes, random_state) if estimated else (transition, None)
     if unset:
         learner.set_params(transition=T)
-    return T, estimated
+    return T, estimated, std
 
 
-def _estimate(transition: Any, model: Any, data: Data, classes: NDArray[Any], random_state: Any) -> FloatArray:
-    """Return T as an estimator, or VolMin if None, learns it from the samples as they reach the classifier."""
+def _estimate(
+    transition: Any, model: Any, data: Data, classes: NDArray[Any], random_state: Any
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return T, and its standard errors, as an estimator learns it from the samples as they reach the classifier.
+
+    If ``transition`` is None, the estimator is VolMin.
+    """
     X, codes, weights = data
     learner, features = _inside(model, X, classes[codes])
     is_volmin = transition is None and isinstance(learner, VolMin)
@@ -366,7 +389,7 @@ def _estimate(transition: Any, model: Any, data: Data, classes: NDArray[Any], ra
         ) from error
     if is_volmin:
         learner.set_params(scaling=fitted.scaling_)  # chosen once for all folds
-    return T
+    return T, getattr(fitted, "transition_std_", None)
 
 
 def _predicted(model: Any, X: Any, counts: NDArray[Any], classes: NDArray[Any]) -> tuple[FloatArray, bool]:
@@ -400,7 +423,9 @@ def _with_even_flips(folds: list[_Fold], codes: IntArray) -> list[_Fold]:
     held_out = sum(len(fold.proba) for fold in folds)
     if gain * len(codes) / held_out > c * (c - 1) - 1:  # a splitter may hold samples out more than once
         return folds
-    return [fold._replace(transition=even, used=even) for fold in folds]
+    spread = np.eye(c) + (1 - np.eye(c)) / (c - 1)  # of a rate with standard error one
+    stds = [None if fold.std is None else fold.prior @ np.diag(fold.std) * spread for fold in folds]
+    return [fold._replace(transition=even, used=even, std=std) for fold, std in zip(folds, stds, strict=True)]
 
 
 def _posteriors(folds: list[_Fold], codes: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -418,15 +443,18 @@ def _posteriors(folds: list[_Fold], codes: IntArray) -> tuple[FloatArray, FloatA
     return after / times, before / times
 
 
+def _n_folds(cv: Any, codes: IntArray) -> int:
+    if isinstance(cv, bool) or cv < 2:
+        raise ValueError(f"cv must be at least 2 folds, because a sample is judged by a model of the others; got {cv}")
+    return min(int(cv), int(np.bincount(codes).max()))  # StratifiedKFold takes no more folds
+
+
 def _splits(cv: Any, X: Any, y: NDArray[Any], codes: IntArray, random: Any) -> Iterable[tuple[Any, Any]]:
     if not isinstance(cv, Integral):
         if cv is None or not (hasattr(cv, "split") or hasattr(cv, "__iter__")) or isinstance(cv, str):
             raise ValueError(f"cv must be a number of folds, a splitter or (train, test) pairs; got {cv!r}")
         return check_cv(cv, y, classifier=True).split(X, y)
-    if isinstance(cv, bool) or cv < 2:
-        raise ValueError(f"cv must be at least 2 folds, because a sample is judged by a model of the others; got {cv}")
-    largest = int(np.bincount(codes).max())  # StratifiedKFold takes no more folds
-    splitter = StratifiedKFold(min(int(cv), largest), shuffle=True, random_state=random)
+    splitter = StratifiedKFold(_n_folds(cv, codes), shuffle=True, random_state=random)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # see Notes
         return list(splitter.split(np.zeros(len(codes)), codes))

@@ -113,6 +113,7 @@ def compare_classifiers(
         return {candidate_name(one): one.accuracy for one in errors.candidates}
     judge = CALLED.get(method) or ("VolMin" if (model, trained) == (None, "linear") else f"{method}, {trained}")
     options: dict[str, Any] = {"classes": classes, "sample_weight": table.sample_weight}
+    options["transition_std"] = errors.transition_std
     found = {judge: clean_accuracy(errors.given, classes[errors.proba.argmax(axis=1)], T, **options)}
     if trained == "linear":
         name, baseline = make_baseline(trained, len(classes), random_state=random_state)

@@ -59,7 +59,8 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
     noisy = corrupt(y_train, T, random_state=seed)
     noisy_test = corrupt(y_test, T, random_state=seed + 1)
 
-    estimated = make_transition_estimator(None, "linear").fit(X_train, noisy).transition_
+    estimator = make_transition_estimator(None, "linear").fit(X_train, noisy)
+    estimated = estimator.transition_
     exact = MCLDCEClassifier(estimated).fit(X_train, noisy)
     models: dict[str, Any] = {
         "ridge on clean labels": RidgeClassifier().fit(X_train, y_train),
@@ -74,7 +75,8 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
         predicted, used = model.predict(X_test), getattr(model, "transition_", None)
         error = None if used is None else transition_error(used, T)
         accuracies = float(np.mean(predicted == noisy_test)), float(np.mean(predicted == y_test))
-        rows.append(DemoRow(name, clean_accuracy(noisy_test, predicted, estimated), *accuracies, error))
+        score = clean_accuracy(noisy_test, predicted, estimated, transition_std=estimator.transition_std_)
+        rows.append(DemoRow(name, score, *accuracies, error))
     errors = find_label_errors(X_train, noisy, make_transition_estimator(None, "linear"), random_state=seed)
     flipped = noisy != y_train
     found = int(flipped[errors.suspects].sum())

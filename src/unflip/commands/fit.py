@@ -192,7 +192,7 @@ def fit_table(
     given = None if estimates else check_transition(transition, len(np.unique(y)))
     options: dict[str, Any] = {"epochs": epochs, "random_state": random_state, "progress": progress}
     learner = TableClassifier(make_classifier(method, network, transition if estimates else given, **options))
-    X, unused = samples(table.X, network), {}
+    X, unused, std = samples(table.X, network), {}, None
     if test is None:
         # Only the whole table tells a column that numbers the rows from any other.
         unused = unused_columns(X)
@@ -210,7 +210,9 @@ def fit_table(
     if network != "linear" and estimates and registry.find(method, "deep").takes_transition:
         tell(f"estimating T from {len(y):,} rows")
         estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
-        learner.classifier.set_params(transition=estimated_transition(X_train, y, weights, estimator)[0])
+        estimate, source = estimated_transition(X_train, y, weights, estimator)
+        learner.classifier.set_params(transition=estimate)
+        std = transition_std(source)
     what = "comparing models on" if method == "auto" else f"fitting {CALLED.get(method, f'{method}, {network},')} to"
     tell(f"{what} {len(y):,} rows")
     evaluate = None if network == "linear" else (X_test, y_test)
@@ -219,17 +221,18 @@ def fit_table(
         for classifier in (learner.classifier, learner.classifier_):  # so that it reads as T estimated, not as given
             classifier.set_params(transition=None)
     T = given if given is not None else getattr(learner.classifier_, "transition_", None)
+    if given is None and std is None:
+        std = transition_std(learner.classifier_)
     if T is None:
         tell("estimating T, which the method itself does not need")
         seen = raw if network == "linear" else X_train
         estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
-        T = estimated_transition(seen, y, weights, estimator)[0]
-
-    std = getattr(learner.classifier_, "transition_std_", None) if estimates else None
-    further = {"sample_weight": test_weights} | ({} if std is None else {"transition_std": std})
+        T, source = estimated_transition(seen, y, weights, estimator)
+        std = transition_std(source)
 
     def score(classifier: Any) -> CleanAccuracy:
-        return clean_accuracy(y_test, classifier.predict(X_test), T, classes=learner.classes_, **further)
+        known: dict[str, Any] = {"classes": learner.classes_, "transition_std": std}
+        return clean_accuracy(y_test, classifier.predict(X_test), T, sample_weight=test_weights, **known)
 
     accuracy, baseline, curves = score(learner.classifier_), None, _curves(method, learner.classifier_)
     candidates = getattr(learner.classifier_, "candidates_", [])
@@ -249,7 +252,7 @@ def fit_table(
     if baseline is not None:
         learner.metrics_["baseline"] = {**interval(baseline), "learner": name}
     if candidates:
-        learner.metrics_["candidates"] = {candidate_name(one): interval(one.accuracy) for one in candidates}
+        learner.metrics_ |= {f"compared: {candidate_name(one)}": interval(one.accuracy) for one in candidates}
         learner.metrics_["choice"] = explain_choice(candidates)
     learner.metadata_ = {"rows trained on": len(y), "noise rate": noise.noise_rate}
     if np.ndim(table.X) > 2:
@@ -420,6 +423,12 @@ def estimated_transition(
     """Return T, estimated from the :func:`features` of a table, and the fitted estimator."""
     classes, codes = np.unique(y, return_inverse=True)
     return resolve_transition(None, estimator, features, codes, classes, weights)
+
+
+def transition_std(model: Any) -> FloatArray | None:
+    """Return the standard errors of a model's T, or of the estimator that it came from; None if they are unknown."""
+    source = model if hasattr(model, "transition_std_") else getattr(model, "transition_estimator_", None)
+    return getattr(source, "transition_std_", None)
 
 
 def features(table: Table, network: str) -> Any:

@@ -121,10 +121,10 @@ def fit_out_of_core(
         preprocessor = Preprocessor().fit(sample)
         if callable(test):
             test = test(preprocessor.kinds)
-        estimator = None
+        estimator = std = None
         if T is None:
             tell(f"estimating T from {len(y):,} rows")
-            T, estimator = _estimated(preprocessor.transform(sample, standardize=False), y, w, classes)
+            T, std, estimator = _estimated(preprocessor.transform(sample, standardize=False), y, w, classes)
         tell(f"summing up {n - len(split.held):,} rows")
         used = [*preprocessor.numbers_, *preprocessor.categories_]
         function = SumFolds(preprocessor, classes, random_state, MCLDCEClassifierCV().cv, split.limit, split.kept)
@@ -149,7 +149,8 @@ def fit_out_of_core(
 
     def score(fitted: TableClassifier) -> CleanAccuracy:
         blocks = [fitted.predict(X_test[start : start + BLOCK]) for start in range(0, len(X_test), BLOCK)]
-        return clean_accuracy(y_test, np.concatenate(blocks), T, classes=classes, sample_weight=w_test)
+        known: dict[str, Any] = {"classes": classes, "transition_std": std}
+        return clean_accuracy(y_test, np.concatenate(blocks), T, sample_weight=w_test, **known)
 
     accuracy, baseline = score(model), score(other)
     noise = Noise(classes, T, total.noisy_prior, clean_prior(total.noisy_prior, T))
@@ -168,7 +169,8 @@ def fit_out_of_core(
 
 def _estimated(
     X: FloatArray, y: NDArray[Any], weights: FloatArray | None, classes: NDArray[Any]
-) -> tuple[FloatArray, Any]:
+) -> tuple[FloatArray, FloatArray, Any]:
+    """Return T, its standard errors, and the fitted estimator of the classes that the sample has."""
     seen, codes = np.unique(y, return_inverse=True)
     lost = np.setdiff1d(classes, seen)
     if len(lost):
@@ -178,10 +180,11 @@ def _estimated(
             stacklevel=3,
         )
     part, estimator = resolve_transition(None, make_transition_estimator(None, "linear"), X, codes, seen, weights)
-    T = np.eye(len(classes))
+    T, std = np.eye(len(classes)), np.zeros((len(classes), len(classes)))
     places = np.searchsorted(classes, seen)
     T[np.ix_(places, places)] = part
-    return T, estimator
+    std[np.ix_(places, places)] = estimator.transition_std_
+    return T, std, estimator
 
 
 def _table_classifier(

@@ -37,7 +37,7 @@ KINDS: dict[Any, str] = {
     np.ndarray: "classes_ feature_names_in_",
     1: "alphas_ class_prior_ coefficient_ component_ intercept_ mean_ median_ outlier_score_ residuals_ scale_ "
     "smoothing_",
-    2: "centroid_ coef_ mean_operator_ noise_rates_",
+    2: "centroid_ coef_ mean_operator_ noise_rates_ transition_std_",
     (Real, np.ndarray): "risk_",
     ClassSums: "sums_",
     object: "classifier_ preprocessor_ transition_ transition_estimator_",

@@ -5,7 +5,6 @@
 gradient, and the rounds of cross-fitting.
 """
 
-import zlib
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -31,6 +30,7 @@ SETTLED = 0.005  # mean change of a row of T, summed over its entries, at which 
 DECIDING, DECIDING_PER_FEATURE, DECIDING_PER_CLASS = 5_000, 20, 40
 # In log-likelihood per label, for "common": pixels lead by 0.003 to 0.025, columns in other units by next to nothing.
 LEAST_LEAD = 0.0025
+LEVELS = 64  # that the ranks of a column are coarsened to in the key of a row
 
 
 def em_transition(
@@ -207,6 +207,9 @@ def choose_scaling(X: Any, codes: IntArray, weights: FloatArray | None, c: int) 
     d = X.shape[1]
     enough = max(DECIDING, DECIDING_PER_FEATURE * d, DECIDING_PER_CLASS * c)
     if X.shape[0] > enough:
+        if weights is not None:
+            counted = np.flatnonzero(weights > 0)
+            X, codes, weights = X[counted], codes[counted], weights[counted]
         keys = row_keys(X)
         kept = np.flatnonzero(keys <= np.unique(keys)[:enough][-1])
         X, codes, weights = X[kept], codes[kept], None if weights is None else weights[kept]
@@ -236,8 +239,10 @@ def held_out_loss(problem: Problem) -> float:
 
 def cross_fit(
     problem: Problem, T: FloatArray, rounds: int, known: bool = False
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Return T refined, and W (c, d) and b (c,) of the clean model that goes with it; None if there are too few rows.
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """Return T refined, the clean model W (c, d) and b (c,) that goes with it, and out-of-fold posteriors (n, c).
+
+    If there are too few rows, return None.
 
     Each fold gets the logits z of a model that did not see it, fitted through the current T; then T, by EM, and one
     temperature t are fitted to the noisy labels of all folds, and the next round begins, unless T hardly moved::
@@ -261,30 +266,62 @@ def cross_fit(
             models[k] = fit_model(seen[k], T, models[k])
             z[:, folds == k] = problem.logits(*problem.unpack(models[k]), folds == k)
         temperature = _temperature(z, codes, T, problem.weights)
+        posteriors = softmax(temperature * z, axis=0).T
         if known:
             break
-        posteriors = softmax(temperature * z, axis=0).T
         before, T = T, em_transition(posteriors, codes, T, steps=30, sample_weight=problem.weights)
         if np.abs(T - before).sum() < SETTLED * c:
             break
     W, b = problem.unpack(fit_model(problem, T, np.mean(models, axis=0)))
-    return T, temperature * W, temperature * b
+    return T, temperature * W, temperature * b, posteriors
 
 
 def row_keys(X: Any) -> NDArray[np.uint32]:
-    """Return a number for each row that depends on its values alone, shape (n,).
+    """Return a number for each row that depends on the ranks of its values within their columns, shape (n,).
 
     Folds by these numbers put equal rows into one fold, in any order and with any weights: a sample that occurs twice
-    cannot be both seen and unseen, and weights equal repetition.
+    cannot be both seen and unseen, and weights equal repetition. Ranks among the distinct values of a column do not
+    change with its unit or offset, so neither do the folds. They are coarsened, to 64 levels where there are many
+    columns, because rounding in another unit may make two values equal and shift the ranks above them::
+
+        key_i = sum_j mix(j, level_ij)  modulo 2^64,        level = floor(rank L / U) if U > L distinct values
     """
-    keys = np.empty(X.shape[0], dtype=np.uint32)
-    step = max(1, 1_000_000 // X.shape[1])
-    for start in range(0, X.shape[0], step):
-        block = X[start : start + step]
-        block = block.toarray() if sparse.issparse(block) else block
-        block = np.ascontiguousarray(block, dtype=np.float64) + 0.0  # no -0.0
-        keys[start : start + step] = [zlib.crc32(row) for row in block]
-    return keys
+    n, d = X.shape
+    levels = max(LEVELS, int(2 ** (32 / d)))  # in few columns more levels, to tell rows apart
+    sums = np.zeros(n, dtype=np.uint64)
+    if sparse.issparse(X):
+        X = X.tocsc()
+        for j in range(d):
+            rows = X.indices[X.indptr[j] : X.indptr[j + 1]]
+            implicit = n > len(rows)
+            values = np.append(X.data[X.indptr[j] : X.indptr[j + 1]], [0.0] * implicit)
+            mixed = _mix(j, _levels(values, levels))
+            if implicit:  # every row gets the number of zero, and those with an entry the difference
+                sums += mixed[-1]
+                mixed = mixed[:-1] - mixed[-1]
+            sums[rows] += mixed
+    else:
+        for start in range(0, d, 32):  # columns that lie together are faster to sort
+            for j, values in enumerate(np.ascontiguousarray(X[:, start : start + 32].T), start):
+                sums += _mix(j, _levels(values, levels))
+    return (sums >> np.uint64(32)).astype(np.uint32)
+
+
+def _levels(values: NDArray[Any], levels: int) -> NDArray[np.uint64]:
+    """Return the rank of each value among the distinct ones, coarsened to so many levels."""
+    ordered = np.sort(values)
+    distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    if len(distinct) > levels:  # the first value of each level
+        distinct = distinct[-(-np.arange(levels) * len(distinct) // levels)]
+    return np.searchsorted(distinct, values, side="right").astype(np.uint64)
+
+
+def _mix(column: int, levels: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64 bits that look random, for a level of a column: the finalizer of splitmix64 (Steele et al., 2014)."""
+    x = levels * np.uint64(0x9E3779B97F4A7C15) + np.uint64(column * 0xD1B54A32D192ED03 % 2**64)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def _number_of_folds(problem: Problem) -> int:

@@ -15,6 +15,7 @@ from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior, project_to_simplex
 from unflip.core.ldce import well_conditioned
+from unflip.transition._uncertainty import count_std
 
 
 class AnchorPoints(ClassifierMixin, BaseEstimator):
@@ -38,8 +39,9 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    transition_ : ndarray of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
+    transition_, transition_std_ : ndarray of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i), and the standard error of each entry: that of shares among as many labels as
+        there are samples at or above the percentile.
     classes_, class_prior_ : ndarray of shape (n_classes,)
         The classes, and the clean class prior, computed from the noisy one through T.
     classifier_ : classifier
@@ -87,7 +89,9 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
             X, codes, weights = X[counted], codes[counted], weights[counted]
         w = np.ones(len(codes)) if weights is None else weights
         self.classifier_ = self._fitted_classifier(X, codes, weights)
-        self.transition_ = well_conditioned(self._transition(self._noisy_proba(X), codes, w))
+        proba = self._noisy_proba(X)
+        self.transition_ = well_conditioned(self._transition(proba, codes, w))
+        self.transition_std_ = self._std(proba, codes, w)
         noisy_prior = np.bincount(codes, w, minlength=len(self.classes_)) / w.sum()
         self.class_prior_ = clean_prior(noisy_prior, self.transition_)
         return self
@@ -107,6 +111,11 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
     def _transition(self, proba: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
         """Return T from noisy posteriors (n, c), noisy label codes and weights; all weights are positive."""
         return anchor_rows(proba, weights, self.percentile)
+
+    def _std(self, proba: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
+        """Return the standard errors of T."""
+        above = 1.0 if self.percentile is None else max(1.0, (1 - self.percentile / 100) * weights.sum())
+        return count_std(anchor_rows(proba, weights, self.percentile), np.full(len(self.classes_), above))
 
     def _fitted_classifier(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Any:
         if self.classifier is None:

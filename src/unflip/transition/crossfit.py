@@ -18,6 +18,7 @@ from unflip.deep.methods.forward import Forward
 from unflip.deep.progress import is_shown
 from unflip.deep.trainer import Trainer
 from unflip.transition._cross_fit import em_transition, mean_log_likelihood
+from unflip.transition._uncertainty import posterior_std
 from unflip.transition.volminnet import VolMinNet
 
 LEAST_STEPS = 50  # of each network per round; on 1,797 digits, 10 left T unfinished and 150 overfitted
@@ -60,8 +61,8 @@ class CrossFitEM(NetworkEstimator):
 
     Attributes
     ----------
-    transition_ : ndarray of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
+    transition_, transition_std_ : ndarray of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i), and the standard error of each entry, as in :class:`VolMin`.
     start_, start_estimator_
         T before the refinement, and the fitted estimator that gave it (None for a matrix).
     history_ : list of dict
@@ -178,6 +179,7 @@ class CrossFitEM(NetworkEstimator):
             record = {"round": turn, "loss": float(np.mean(losses)), "log_likelihood": likelihood, "volume": volume}
             self.history_.append(record | {"transition": T, "seconds": time.perf_counter() - clock})
         self.transition_ = well_conditioned(T)
+        self.transition_std_ = posterior_std(posteriors, self.transition_, weights)
         self.methods_ = [trainer.model.cpu() for trainer in trainers]
         return self
 

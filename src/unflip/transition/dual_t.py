@@ -4,6 +4,7 @@ import numpy as np
 
 from unflip._validation import FloatArray, IntArray
 from unflip.transition._cross_fit import unit_rows
+from unflip.transition._uncertainty import count_std
 from unflip.transition.anchor_points import AnchorPoints, anchor_rows
 
 
@@ -41,6 +42,13 @@ class DualT(AnchorPoints):
 
     def _transition(self, proba: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
         return anchor_rows(proba, weights, self.percentile) @ noisy_given_predicted(proba, codes, weights)
+
+    def _std(self, proba: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
+        """Return the standard errors of the product, as if those of the factors were independent."""
+        club, spade = anchor_rows(proba, weights, self.percentile), noisy_given_predicted(proba, codes, weights)
+        predicted = np.bincount(proba.argmax(axis=1), weights, minlength=len(club)).astype(np.float64)
+        var_club, var_spade = super()._std(proba, codes, weights) ** 2, count_std(spade, predicted) ** 2
+        return np.sqrt(var_club @ spade**2 + club**2 @ var_spade)
 
 
 def noisy_given_predicted(proba: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:

@@ -28,9 +28,10 @@ def estimate_transition(
         The estimators with networks also take images.
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
-    method : {"volmin", "anchor", "dual-t", "volminnet", "crossfit-em"} or estimator, default="volmin"
-        :class:`VolMin`, :class:`AnchorPoints`, :class:`DualT`, :class:`VolMinNet`, :class:`CrossFitEM`; or any
-        estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
+    method : str or estimator, default="volmin"
+        "volmin" (:class:`VolMin`), "anchor" (:class:`AnchorPoints`), "dual-t" (:class:`DualT`), "hoc" (:class:`HOC`),
+        "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or "crossfit-em" (:class:`CrossFitEM`); or
+        any estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights for the estimator's ``fit``, which must take them; those of the estimators named above do.
     classes, random_state, **params

@@ -14,6 +14,7 @@ from unflip._base import LinearClassifier, check_training_data, resolve_transiti
 from unflip._validation import FloatArray
 from unflip.core.ldce import well_conditioned
 from unflip.transition._cross_fit import Problem, choose_scaling, cross_fit, fit_model, prepare
+from unflip.transition._uncertainty import posterior_std
 
 LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
 FLOOR = 1e-6  # added to the squared singular values of T in the volume
@@ -57,8 +58,9 @@ class VolMin(LinearClassifier):
 
     Attributes
     ----------
-    transition_ : ndarray of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
+    transition_, transition_std_ : ndarray of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i), and the standard error of each entry: zero if T was given, and that of the
+        estimator if one was given.
     classes_, class_prior_ : ndarray of shape (n_classes,)
         The classes, and the clean class prior: the mean of ``predict_proba`` over the training data.
     scaling_ : {"each", "common"}
@@ -89,7 +91,8 @@ class VolMin(LinearClassifier):
     T. With pairflip 0.4 this takes the error of T on 1,078 digits from 0.37 to 0.08, and on the first 5,000 CIFAR-10
     features from 0.54 to 0.05; on all 50,000 it fixes pairflip 0.45 (0.091 to 0.012). It costs a little where minimum
     volume is already good: clean labels on 5,000 rows go from 0.013 to 0.027 (``benchmarks/transition.py``). It is left
-    out with fewer than 20 distinct rows per class. The folds follow from the values of the rows, not from their order.
+    out with fewer than 20 distinct rows per class. The folds follow from the ranks of the values in each row, not from
+    the order of the rows nor from the units of the features.
 
     *Scaling.* The scaling decides which models the penalty considers simple. With the variances v_j of the features as
     given, and W for these features, the penalty is::
@@ -103,6 +106,10 @@ class VolMin(LinearClassifier):
     likelihood of the held-out labels, each at its best temperature: it uses "common" if that leads by more than 0.0025
     per label, and "each" otherwise or if there are fewer than 20 distinct rows per class. In large data, 5,000 distinct
     rows decide (more with many features or classes). No clean label is needed, because T is the same for both.
+
+    *Standard errors.* ``transition_std_`` follows from the Fisher information of T given the held-out probabilities, of
+    which a temperature and one bias per class are taken as unknown too. It shows how T would vary with other samples,
+    but not the error of a model that is too weak and takes the overlap of classes for noise.
 
     *Defaults.* On 320 features of CIFAR-10 (50,000 rows, ``scaling="each"``), ten times the default alpha pulls T
     towards the identity, because the model cannot be sure of the clean class; a quarter of it makes the model too sure,
@@ -154,12 +161,18 @@ class VolMin(LinearClassifier):
         problem, mean, scale = prepare(X, codes, weights, c, self.volume, penalty, self.scaling_)
         if self.transition is None:
             T, W, b = self._minimum_volume(problem)
+            posteriors = None
             if self.rounds:
-                T, W, b = cross_fit(problem, T, self.rounds) or (T, W, b)
+                T, W, b, posteriors = cross_fit(problem, T, self.rounds) or (T, W, b, None)
             T = well_conditioned(T)
+            if posteriors is None:
+                posteriors = softmax(problem.logits(W, b), axis=0).T.astype(np.float64)
+            self.transition_std_ = posterior_std(posteriors, T, problem.weights * problem.total)
         else:
-            T, _ = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
-            _, W, b = cross_fit(problem, T, 1, known=True) or (T, *problem.unpack(fit_model(problem, T)))
+            T, estimator = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
+            fitted = cross_fit(problem, T, 1, known=True)
+            W, b = fitted[1:3] if fitted else problem.unpack(fit_model(problem, T))
+            self.transition_std_ = getattr(estimator, "transition_std_", np.zeros_like(T))
         self.transition_ = T
         prior = softmax(problem.logits(W, b), axis=0).astype(np.float64) @ problem.weights
         self.class_prior_ = prior / prior.sum()

@@ -18,6 +18,7 @@ from unflip.deep.methods import Method
 from unflip.deep.methods._base import weighted_mean
 from unflip.deep.trainer import Trainer
 from unflip.transition._cross_fit import mean_log_likelihood
+from unflip.transition._uncertainty import posterior_std
 
 LEAST_STEPS = 1000  # small data are passed over more often than ``epochs`` says
 
@@ -57,8 +58,9 @@ class VolMinNet(NetworkEstimator):
 
     Attributes
     ----------
-    transition_ : ndarray of shape (n_classes, n_classes)
-        T[i, j] = P(noisy = j | clean = i).
+    transition_, transition_std_ : ndarray of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i), and the standard error of each entry, as in :class:`VolMin`. The
+        probabilities of the held-out samples stand for those of all; without held-out samples, all are used.
     history_ : list of dict
         One per epoch: epoch, loss, validation_loss, transition, seconds.
     best_epoch_ : int
@@ -159,6 +161,9 @@ class VolMinNet(NetworkEstimator):
 
         weighted = weights[train] if sample_weight is not None else None
         self.history_ = trainer.fit(X[train], codes[train], sample_weight=weighted, callback=look)
+        shown = held_out if len(held_out) else train
+        w = weights[shown] * (weights.sum() / weights[shown].sum())
+        self.transition_std_ = posterior_std(self.predict_proba(X[shown]).astype(np.float64), self.transition_, w)
         return self
 
     def _optimizer(self, groups: list[dict[str, Any]]) -> Any:
