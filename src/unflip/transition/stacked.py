@@ -406,24 +406,25 @@ def calibrated_loss(q: FloatArray, codes: IntArray, w: FloatArray, folds: Folds)
     The calibration has a temperature and a bias per class, softmax(t log q + b), so that it lacks no freedom that T has
     to shift whole classes.
     """
-    n, c = q.shape
     logits, losses = np.log(np.maximum(q, 1e-9)), np.empty(len(codes))
     for _, test in folds:
-        rest = np.ones(n, dtype=bool)
+        rest = np.ones(len(codes), dtype=bool)
         rest[test] = False
-        z, y, v = logits[rest], codes[rest], w[rest] / w[rest].sum()
-
-        def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-            scores = log_softmax(theta[0] * z + theta[1:], axis=1)
-            G = np.exp(scores) * v[:, np.newaxis]
-            np.subtract.at(G, (np.arange(len(y)), y), v)
-            penalty = theta[1:] / len(y)
-            value = -float(v @ scores[np.arange(len(y)), y]) + float(theta[1:] @ penalty) / 2
-            return value, np.concatenate([[np.sum(G * z)], G.sum(axis=0) + penalty])
-
-        theta = minimize(objective, np.concatenate([[1.0], np.zeros(c)]), jac=True, method="L-BFGS-B").x
+        data = logits[rest], codes[rest], w[rest] / w[rest].sum()
+        start = np.concatenate([[1.0], np.zeros(q.shape[1])])
+        theta = minimize(_calibration, start, args=data, jac=True, method="L-BFGS-B").x
         losses[test] = -log_softmax(theta[0] * logits[test] + theta[1:], axis=1)[np.arange(len(test)), codes[test]]
     return losses
+
+
+def _calibration(theta: FloatArray, z: FloatArray, y: IntArray, v: FloatArray) -> tuple[float, FloatArray]:
+    """Return the penalized loss of softmax(t z + b) and its gradient in theta = (t, b)."""
+    scores = log_softmax(theta[0] * z + theta[1:], axis=1)
+    G = np.exp(scores) * v[:, np.newaxis]
+    G[np.arange(len(y)), y] -= v
+    penalty = theta[1:] / len(y)
+    value = -float(v @ scores[np.arange(len(y)), y]) + float(theta[1:] @ penalty) / 2
+    return value, np.concatenate([[np.sum(G * z)], G.sum(axis=0) + penalty])
 
 
 def lower_bounds(q: FloatArray, codes: IntArray) -> FloatArray:
