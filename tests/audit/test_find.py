@@ -24,7 +24,7 @@ from sklearn.svm import LinearSVC
 
 import unflip.audit
 from tests import quick_corrected
-from unflip.audit.find import explanation
+from unflip.core import inverted_posterior
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
@@ -262,10 +262,12 @@ def test_noisy_probabilities_go_through_T(probabilities):
 def test_the_explanation_of_a_mixture_is_near_its_weights():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), size=50)
-    gap = [np.abs(explanation(p @ T, T, np.full(3, 1 / 3)) - p).max() for T in (np.eye(3), symmetric(3, 0.1), T3)]
+    gap = [
+        np.abs(inverted_posterior(p @ T, T, np.full(3, 1 / 3)) - p).max() for T in (np.eye(3), symmetric(3, 0.1), T3)
+    ]
     assert gap[0] < 1e-12
     assert gap[0] < gap[1] < gap[2] < 0.25
-    np.testing.assert_allclose(explanation(p @ T3, T3, np.array([1.0, 0, 0])).sum(axis=1), 1)
+    np.testing.assert_allclose(inverted_posterior(p @ T3, T3, np.array([1.0, 0, 0])).sum(axis=1), 1)
 
 
 def test_nothing_is_wrong_under_the_identity(probabilities):

@@ -255,6 +255,22 @@ class TestOneTransition:
         np.testing.assert_array_equal(find_label_errors(X, table.y).transition, T)
 
 
+@pytest.mark.slow
+def test_the_default_model_itself(tmp_path):
+    """Without the stand-in: one T for all commands, and a saved blend that predicts the same."""
+    frame, clean = make_frame()
+    table = table_of(frame.drop(columns=["id", "note"]))
+    found = fit_table(table, test=table, random_state=0)
+    np.testing.assert_array_equal(find_noise(table, random_state=0).transition, found.noise.transition)
+    errors = audit_table(table, random_state=0)
+    np.testing.assert_array_equal(errors.transition, found.noise.transition)
+    assert np.mean((table.y != clean)[errors.suspects]) > 0.9
+    back = load(found.model.save(tmp_path / "model"))
+    proba = found.model.predict_proba(table.X)
+    np.testing.assert_allclose(back.predict_proba(table.X), proba, rtol=0, atol=1e-12)
+    assert np.mean(back.predict(table.X) == clean) > 0.95
+
+
 class TestModels:
     @pytest.mark.parametrize(
         ("model", "inside"),

@@ -12,6 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import unflip
 from tests.models.conftest import T
+from unflip.corrected import CorrectedClassifier
 from unflip.linear import MCLDCEClassifier
 from unflip.models import as_arrays
 from unflip.models.arrays import Blend, LinearScores, Projected, Scaled
@@ -183,3 +184,40 @@ def test_hostile_blends_are_refused(edit, iris):
     vars(blend).update(edit)
     with pytest.raises(ValueError, match=r"\w"):
         blend._check_fitted_state()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ExtraTreesClassifier(10, random_state=0),
+        lambda: HistGradientBoostingClassifier(max_iter=5, random_state=0),
+        lambda: make_pipeline(StandardScaler(), LogisticRegression()),
+    ],
+    ids=["extra-trees", "boosted trees", "pipeline"],
+)
+def test_corrected_classifier_is_saved(make, iris, tmp_path):
+    X, y = iris
+    model = CorrectedClassifier(make(), transition=T, cv=3, random_state=0).fit(X, np.array(["ash", "elm", "fir"])[y])
+    back = unflip.load(model.save(tmp_path / "m"))
+    np.testing.assert_allclose(back.predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    for name in ("transition_", "class_prior_"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(model, name))
+    assert (back.notes_, back.overlap_) == (model.notes_, model.overlap_)
+    assert np.array_equal(unflip.load(back.save(tmp_path / "again")).predict_proba(X), back.predict_proba(X))
+
+
+def test_a_model_that_cannot_be_saved_can_still_be_corrected(iris, tmp_path):
+    model = CorrectedClassifier(KNeighborsClassifier(), transition=T, cv=3, random_state=0).fit(*iris)
+    with pytest.raises(ValueError, match="CorrectedClassifier with KNeighborsClassifier cannot be saved.*skops"):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_values_are_still_taken_after_loading(iris, tmp_path):
+    X, y = iris
+    X = np.where(np.random.default_rng(0).uniform(size=X.shape) < 0.1, np.nan, X)
+    trees = HistGradientBoostingClassifier(max_iter=5, random_state=0)
+    model = CorrectedClassifier(trees, transition=T, cv=3, random_state=0).fit(X, y)
+    back = unflip.load(model.save(tmp_path / "m"))
+    np.testing.assert_allclose(back.predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-12)

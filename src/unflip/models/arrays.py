@@ -324,8 +324,8 @@ def _pipeline(pipeline: Any) -> Any:
         if type(step) is not StandardScaler:
             raise ValueError(
                 f"a Pipeline with {type(step).__name__} cannot be saved without code; only StandardScaler and "
-                "TruncatedSVD may stand before the classifier. Transform the data before fit, or save the fitted model with skops: "
-                "skops.io.dump(model, 'model.skops')"
+                "TruncatedSVD may stand before the classifier. Transform the data before fit, or save the fitted model "
+                "with skops: skops.io.dump(model, 'model.skops')"
             )
         d = step.n_features_in_
         mean = step.mean_ if step.with_mean else np.zeros(d)
