@@ -30,8 +30,9 @@ from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.core.ldce import project_to_simplex, pseudo_inverse
 from unflip.core.posterior import bayes, inverted_posterior
 from unflip.metrics import CleanAccuracy, clean_accuracy
-from unflip.models import Savable, as_arrays
+from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
+from unflip.models.arrays import as_arrays
 from unflip.transition.stacked import StackedEM, default_models, tempered
 from unflip.transition.volmin import VolMin
 

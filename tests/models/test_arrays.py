@@ -1,6 +1,7 @@
 """Fitted models of scikit-learn as arrays: the same probabilities, saved and loaded, or a reason why not."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import TruncatedSVD
@@ -212,6 +213,17 @@ def test_a_model_that_cannot_be_saved_can_still_be_corrected(iris, tmp_path):
     with pytest.raises(ValueError, match="CorrectedClassifier with KNeighborsClassifier cannot be saved.*skops"):
         model.save(tmp_path / "m")
     assert not list(tmp_path.iterdir())
+
+
+def test_data_frames_are_taken_by_name_after_loading(iris, tmp_path):
+    X, y = iris
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    forest = make_pipeline(StandardScaler(), ExtraTreesClassifier(5, random_state=0))
+    model = CorrectedClassifier(forest, transition=T, cv=3, random_state=0).fit(frame, y)
+    back = unflip.load(model.save(tmp_path / "m"))
+    np.testing.assert_allclose(back.predict_proba(frame), model.predict_proba(frame), rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="feature names"):
+        back.predict_proba(frame[list("dcba")])
 
 
 def test_missing_values_are_still_taken_after_loading(iris, tmp_path):

@@ -36,7 +36,8 @@ def as_arrays(estimator: Any, classes: NDArray[Any] | None = None) -> Any:
         a Pipeline with StandardScaler or TruncatedSVD :class:`Scaled` or :class:`Projected`. The members of a
         :class:`Blend` are treated in the same way.
     classes : ndarray, default=None
-        What the classes are to be called, in their order, if not as ``classes_`` of the estimator says.
+        What the classes are to be called, in their order, if not as ``classes_`` of the estimator says. This is for a
+        model inside another one, which checks the names of the features: they are left out.
 
     Raises
     ------
@@ -299,14 +300,15 @@ def _check_member(model: Any) -> None:
 
 
 def _renamed(model: Any, classes: NDArray[Any]) -> Any:
-    """Return a copy with other names of the classes, and without what others left on the model."""
+    """Return a copy with other names of the classes, and without those of the features; see :func:`as_arrays`."""
     if len(classes) != len(model.classes_):
         raise ValueError(f"{len(classes)} names were given for {len(model.classes_)} classes")
     model = copy.copy(model)
     if isinstance(model, Scaled | Projected):
         model.classifier_ = _renamed(model.classifier_, classes)
     model.classes_ = classes
-    vars(model).pop("codes_", None)
+    for name in ("codes_", "feature_names_in_"):  # the first is what unflip._base.fit_codes leaves
+        vars(model).pop(name, None)
     return model
 
 

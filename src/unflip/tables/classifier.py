@@ -21,15 +21,15 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     Images go to the classifier as they are, so that whatever :func:`unflip.tables.read_table` reads can be fitted and
     saved together with what is known about it.
 
-    If the classifier is a linear one that needs T and was not given one, T is estimated by
-    :class:`~unflip.transition.VolMin` from the preprocessed numbers in their own units, because VolMin chooses their
-    scale itself. The classifier gets standardized numbers.
+    :class:`~unflip.CorrectedClassifier` and :class:`~unflip.transition.VolMin` get the numbers in their own units,
+    because they choose the scale themselves; other classifiers get standardized numbers. If the classifier is a linear
+    one that needs T and was not given one, VolMin estimates it.
 
     Parameters
     ----------
     classifier : classifier, default=None
-        Any classifier of the package that can be saved; it is cloned. If None,
-        :class:`~unflip.linear.MCLDCEClassifierCV` is used.
+        Any classifier of the package that can be saved; it is cloned. If None, :class:`~unflip.CorrectedClassifier`
+        compares several models.
     max_categories : int, default=50
         As in :class:`~unflip.tables.Preprocessor`.
 
@@ -55,8 +55,9 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> import pandas as pd
+    >>> from unflip import VolMin
     >>> frame = pd.DataFrame({"age": [20, 60, 25, 70] * 10, "town": ["Ulm", "Bonn", "Ulm", "Ulm"] * 10})
-    >>> model = TableClassifier().fit(frame, ["young", "old", "young", "old"] * 10)
+    >>> model = TableClassifier(VolMin()).fit(frame, ["young", "old", "young", "old"] * 10)
     >>> model.predict(pd.DataFrame({"town": ["Rome"], "age": [65]})).tolist()
     ['old']
     """
@@ -182,7 +183,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def _unfitted(self) -> Any:
         if self.classifier is None:
-            return registry.make("MCLDCEClassifierCV")
+            return registry.make("CorrectedClassifier")
         if not hasattr(self.classifier, "predict_proba"):
             raise ValueError(f"classifier must be a classifier with predict_proba; got {self.classifier!r}")
         return clone(self.classifier)
