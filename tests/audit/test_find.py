@@ -151,6 +151,23 @@ class TestOneT:
         X, noisy, _ = blobs
         found = find_label_errors(X, noisy, LogisticRegression(), DualT(), cv=2)
         np.testing.assert_array_equal(found.transition, estimate_transition(X, noisy, "dual-t"))
+        np.testing.assert_array_equal(found.transition_std, DualT().fit(X, noisy).transition_std_)
+
+    def test_has_standard_errors_unless_it_is_given(self, blobs):
+        X, noisy, _ = blobs
+        np.testing.assert_array_equal(
+            find_label_errors(X, noisy, cv=2).transition_std, VolMin().fit(X, noisy).transition_std_
+        )
+        assert find_label_errors(X, noisy, transition=pairflip(3, 0.3), cv=2).transition_std is None
+        of_the_folds = find_label_errors(X, noisy, LogisticRegression(), cv=2).transition_std
+        assert of_the_folds.shape == (3, 3)
+
+    def test_of_even_flips_has_the_standard_error_of_a_rate(self):
+        X, y = make_blobs(450, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+        found = find_label_errors(X, corrupt(y, symmetric(3, 0.2), random_state=0), cv=2)
+        rate = found.transition_std[0, 0]
+        assert rate > 0
+        np.testing.assert_allclose(found.transition_std, rate * (np.eye(3) + (1 - np.eye(3)) / 2))
 
     def test_reaches_the_default_classifier(self, blobs):
         X, noisy, _ = blobs

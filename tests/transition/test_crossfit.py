@@ -178,6 +178,11 @@ def test_no_network_sees_its_own_fold(blobs, monkeypatch):
     assert set.union(*asked.values()) == set(range(300))
 
 
+def test_standard_errors(fitted):
+    assert fitted.transition_std_.shape == fitted.transition_.shape
+    assert 0 < fitted.transition_std_.min() <= fitted.transition_std_.max() < 0.1
+
+
 def test_same_seed_same_result_and_the_global_state_is_left_alone(blobs):
     X, y = blobs
     before = torch.random.get_rng_state()

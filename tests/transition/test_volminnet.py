@@ -79,6 +79,11 @@ def test_network_has_sgd_and_transition_has_adam():
     assert v.item() == pytest.approx(-0.01, rel=1e-4)  # Adam's first step is lr times the sign
 
 
+def test_standard_errors(fitted):
+    assert fitted.transition_std_.shape == fitted.transition_.shape
+    assert 0 < fitted.transition_std_.min() <= fitted.transition_std_.max() < 0.1
+
+
 def test_same_seed_same_result_and_the_global_state_is_left_alone(blobs, few_steps):
     X, _, noisy = blobs
     before = torch.random.get_rng_state()
