@@ -48,7 +48,8 @@ def main(folder: Path) -> None:
     path, clean = write_fruit(folder)
     table = read_table(path, label="fruit")
     fitted = fit_table(table, random_state=0)
-    noise, score, plain = fitted.noise, fitted.accuracy, fitted.baseline
+    noise, score = fitted.noise, fitted.accuracy
+    plain = max(one.accuracy for one in fitted.candidates if not one.corrected)  # the best that trusts the labels
     print(f"{(table.y != clean).mean():.1%} of the labels are wrong; the estimate is {noise.noise_rate:.1%}")
     for i, name in enumerate(noise.names):
         row = "  ".join(f"{given} {p:.2f}" for given, p in zip(noise.names, noise.transition[i], strict=True))
@@ -62,7 +63,7 @@ def main(folder: Path) -> None:
     write_predictions(folder / "predictions.csv", table, predicted, proba, model.classes_)
     (folder / "model-card.md").write_text(card(model_folder), encoding="utf-8")
 
-    assert plain is not None
+    print(f"chosen: {fitted.name}")
     print(f"accuracy on clean labels: estimated {score.estimate:.3f} [{score.low:.3f}, {score.high:.3f}], ", end="")
     print(f"true {(predicted == clean).mean():.3f}; without correction, estimated {plain.estimate:.3f}")
     print("wrote", ", ".join(sorted(path.name for path in folder.iterdir())))

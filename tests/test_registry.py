@@ -151,7 +151,7 @@ np.testing.assert_array_equal(corrected.transition_, unflip.symmetric(3, 0.1))
 # Registered as robust: the audit takes its probabilities as those of the clean label.
 clean = unflip.find_label_errors(X, y, ToyClassifier(), unflip.symmetric(3, 0.2), cv=3, random_state=0)
 rows = np.arange(len(y))
-seen = unflip.find_label_errors(X, y, transition=ToyTransition(0.2), cv=3, random_state=0)
+seen = unflip.find_label_errors(X, y, unflip.VolMin(), ToyTransition(0.2), cv=3, random_state=0)
 print(json.dumps({"suspects": len(clean.suspects), "with T": len(seen.suspects), "n": len(rows)}))
 """
 
@@ -227,10 +227,34 @@ def test_a_toy_on_the_command_line(house):
 @needs_tables
 def test_a_toy_estimate_of_t_on_the_command_line(house):
     command = ("-m", "unflip.cli")
-    words = ("fit", "people.csv", "--label", "job", "--transition", "toyt", "--out", "t-model", "--json")
+    words = (
+        "fit",
+        "people.csv",
+        "--label",
+        "job",
+        "--model",
+        "mcldce",
+        "--transition",
+        "toyt",
+        "--out",
+        "t-model",
+        "--json",
+    )
     T = np.array(json.loads(run(house, *command, *words))["transition"])
     np.testing.assert_allclose(T, unflip.symmetric(3, 0.25))
-    words = ("audit", "people.csv", "--label", "job", "--transition", "toyt", "--out", "t-audit", "--json")
+    words = (
+        "audit",
+        "people.csv",
+        "--label",
+        "job",
+        "--network",
+        "linear",
+        "--transition",
+        "toyt",
+        "--out",
+        "t-audit",
+        "--json",
+    )
     assert json.loads(run(house, *command, *words))["n_samples"] == 240
 
 

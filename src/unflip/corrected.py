@@ -31,6 +31,9 @@ from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.core.ldce import project_to_simplex, pseudo_inverse
 from unflip.core.posterior import bayes, inverted_posterior
 from unflip.metrics import CleanAccuracy, clean_accuracy
+from unflip.models import Savable
+from unflip.models.arrays import Blend as SavedBlend
+from unflip.models.arrays import as_arrays
 from unflip.transition.stacked import StackedEM, default_models, tempered
 from unflip.transition.volmin import VolMin
 
@@ -65,7 +68,7 @@ class Candidate:
     chosen: bool
 
 
-class CorrectedClassifier(ClassifierMixin, BaseEstimator):
+class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     """Any scikit-learn estimator, trained through T as if the labels were clean.
 
     A classifier that takes sample weights is fitted to soft labels: models that did not see a row predict its clean
@@ -129,6 +132,11 @@ class CorrectedClassifier(ClassifierMixin, BaseEstimator):
     >>> bool(model.score(X[1000:], y[1000:]) > forest.fit(X[:1000], noisy).score(X[1000:], y[1000:]) + 0.05)
     True
     """
+
+    estimator_: Any
+    overlap_: bool
+    notes_: list[str]
+    transition_std_: FloatArray | None
 
     def __init__(
         self,
@@ -231,9 +239,34 @@ class CorrectedClassifier(ClassifierMixin, BaseEstimator):
 
     def _features(self, X: Any) -> Any:
         if self.estimator is None:
-            return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+            # A loaded model does not have the estimator it was made with, which may have taken missing values.
+            finite: Any = "allow-nan" if isinstance(self.estimator_, SavedBlend) else True
+            kinds: Any = [np.float64, np.float32]
+            return validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite=finite)
         _check_table(X)
         return validate_data(self, X, reset=False, skip_check_array=True)
+
+    # -- saving
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """Return what predicts and what T says; ``estimator_`` is stored as arrays, the rest of the fit is left out."""
+        names = ("classes_", "n_features_in_", "feature_names_in_", "class_prior_", "transition_", "transition_std_")
+        state = {name: getattr(self, name) for name in (*names, "overlap_", "notes_") if hasattr(self, name)}
+        if not hasattr(self, "estimator_"):
+            return state
+        if self._kind() not in ("auto", "weighted"):
+            raise ValueError(
+                f"a CorrectedClassifier with {_name(self.estimator)} cannot be saved without code; choose a classifier "
+                "that takes sample weights, or save it with skops: skops.io.dump(model, 'model.skops')"
+            )
+        return state | {"estimator_": self._as_arrays()}
+
+    def _as_arrays(self) -> SavedBlend:
+        model, codes = self.estimator_, np.arange(len(self.classes_))
+        if isinstance(model, SavedBlend):
+            return model
+        members, weights = (model.members, model.weights) if isinstance(model, Blend) else ([model], np.ones(1))
+        return SavedBlend([as_arrays(one, codes[one.codes_]) for one in members], weights, codes)
 
     # -- T and the posteriors of the training rows
 

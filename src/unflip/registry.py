@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-Family = Literal["linear", "deep", "transition", "any", "table"]
+Family = Literal["linear", "deep", "transition", "any", "table", "arrays"]
 
 
 class Entry(NamedTuple):
@@ -22,9 +22,9 @@ class Entry(NamedTuple):
         ``estimate_transition(method=...)`` and experiment files. If None, the class is not offered by name.
     module, cls : str
         The class and the module it is defined in.
-    family : {"linear", "deep", "transition", "any", "table"}
-        A linear classifier, a method that trains networks, an estimator of T, a classifier that wraps any model, or a
-        class that handles tables.
+    family : {"linear", "deep", "transition", "any", "table", "arrays"}
+        A linear classifier, a method that trains networks, an estimator of T, a classifier that wraps any model, a
+        class that handles tables, or the form in which another library's fitted model is saved.
     takes_transition : bool
         Whether it uses T: to correct its loss, or to know how many labels are wrong.
     robust : bool
@@ -33,6 +33,8 @@ class Entry(NamedTuple):
         How many networks it trains.
     saved : bool
         Whether it has ``save``, so that :func:`unflip.load` may build it.
+    own_scale : bool
+        Whether it scales the features and estimates T itself, so that it takes the numbers of a table as they are.
     """
 
     name: str | None
@@ -43,6 +45,7 @@ class Entry(NamedTuple):
     robust: bool = False
     networks: int = 0
     saved: bool = False
+    own_scale: bool = False
 
     def load(self) -> Any:
         """Import and return the class."""
@@ -88,8 +91,8 @@ ENTRIES = [
     Entry("mcldce", "deep.methods.mcldce", "MCLDCE", "deep", takes_transition=True, networks=1),
     Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
     Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", networks=1),
-    Entry("volmin", "transition.volmin", "VolMin", "transition", takes_transition=True, saved=True),
-    Entry("stacked-em", "transition.stacked", "StackedEM", "transition", takes_transition=True),
+    Entry("volmin", "transition.volmin", "VolMin", "transition", takes_transition=True, saved=True, own_scale=True),
+    Entry("stacked-em", "transition.stacked", "StackedEM", "transition", takes_transition=True, own_scale=True),
     Entry("anchor", "transition.anchor_points", "AnchorPoints", "transition"),
     Entry("dual-t", "transition.dual_t", "DualT", "transition"),
     Entry("hoc", "transition.hoc", "HOC", "transition"),
@@ -97,9 +100,14 @@ ENTRIES = [
     Entry("volminnet", "transition.volminnet", "VolMinNet", "transition", networks=1),
     Entry("crossfit-em", "transition.crossfit", "CrossFitEM", "transition", networks=1),
     Entry(None, "deep.classifier", "NoisyLabelClassifier", "any", takes_transition=True, saved=True),
-    Entry(None, "corrected", "CorrectedClassifier", "any", takes_transition=True),
+    Entry(None, "corrected", "CorrectedClassifier", "any", takes_transition=True, saved=True, own_scale=True),
     Entry(None, "tables.classifier", "TableClassifier", "table", saved=True),
     Entry(None, "tables.preprocessing", "Preprocessor", "table", saved=True),
+    Entry(None, "models.trees", "TreeEnsemble", "arrays", saved=True),
+    Entry(None, "models.arrays", "LinearScores", "arrays", saved=True),
+    Entry(None, "models.arrays", "Scaled", "arrays", saved=True),
+    Entry(None, "models.arrays", "Projected", "arrays", saved=True),
+    Entry(None, "models.arrays", "Blend", "arrays", saved=True),
 ]
 
 

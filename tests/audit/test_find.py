@@ -22,12 +22,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from unflip.audit import find_label_errors
-from unflip.audit.find import explanation
+import unflip.audit
+from tests import quick_corrected
+from unflip.core import inverted_posterior
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import DualT, VolMin, estimate_transition
+
+
+def find_label_errors(X, y, classifier=None, transition=None, cv=5, **options):
+    """By the linear judge, unless a test names another; the default is tested in TestDefault."""
+    classifier = VolMin() if classifier is None else classifier
+    return unflip.audit.find_label_errors(X, y, classifier, transition, cv, **options)
+
 
 T3 = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
 
@@ -271,10 +279,12 @@ def test_noisy_probabilities_go_through_T(probabilities):
 def test_the_explanation_of_a_mixture_is_near_its_weights():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), size=50)
-    gap = [np.abs(explanation(p @ T, T, np.full(3, 1 / 3)) - p).max() for T in (np.eye(3), symmetric(3, 0.1), T3)]
+    gap = [
+        np.abs(inverted_posterior(p @ T, T, np.full(3, 1 / 3)) - p).max() for T in (np.eye(3), symmetric(3, 0.1), T3)
+    ]
     assert gap[0] < 1e-12
     assert gap[0] < gap[1] < gap[2] < 0.25
-    np.testing.assert_allclose(explanation(p @ T3, T3, np.array([1.0, 0, 0])).sum(axis=1), 1)
+    np.testing.assert_allclose(inverted_posterior(p @ T3, T3, np.array([1.0, 0, 0])).sum(axis=1), 1)
 
 
 def test_nothing_is_wrong_under_the_identity(probabilities):
@@ -533,7 +543,6 @@ def test_neighbours_that_rule_a_label_out_doubt_it(blobs):
         ({"y": np.zeros(449)}, "X has 450 samples but y has 449 labels"),
         ({"y": np.where(np.arange(450) < 2, np.nan, 1.0)}, "2 missing labels"),
         ({"classes": [0, 1]}, "labels outside classes: .2."),
-        ({"X": np.zeros((450, 1, 4, 4))}, r"table, but X has shape \(450, 1, 4, 4\).*reshape.*NoisyLabelClassifier"),
         ({"X": np.full((450, 2), np.nan)}, "NaN"),
     ],
     ids=lambda value: None if isinstance(value, str) else next(iter(value)),
@@ -542,6 +551,56 @@ def test_bad_input(blobs, changed, match):
     X, noisy, _ = blobs
     with pytest.raises(ValueError, match=match):
         find_label_errors(**{"X": X, "y": noisy, **changed})
+
+
+class TestDefault:
+    """Without a classifier, CorrectedClassifier judges: its own T, and its own predictions for held-out rows."""
+
+    @pytest.fixture(autouse=True)
+    def quick(self, monkeypatch):
+        quick_corrected.register(monkeypatch)
+
+    def test_bayes_rule_with_its_own_posterior_and_transition(self, blobs):
+        X, noisy, wrong = blobs
+        begun = []
+        found = unflip.audit.find_label_errors(X, noisy, cv=3, random_state=0, on_fold=begun.append)
+        model = quick_corrected.CorrectedClassifier(cv=3, random_state=0).fit(X, noisy)
+        np.testing.assert_array_equal(found.transition, model.transition_)
+        np.testing.assert_array_equal(found.proba, model.oof_proba_)
+        size = len(noisy) * model.class_prior_[:, np.newaxis]
+        T = (size * model.transition_ + 1 / 3) / (size + 1)
+        joint = model.oof_proba_ * T[:, noisy].T
+        np.testing.assert_allclose(found.posterior, joint / joint.sum(axis=1, keepdims=True))
+        assert wrong[found.suspects].mean() > 0.95
+        assert found.candidates == model.candidates_
+        assert found.notes == model.notes_
+        assert begun == [0]
+
+    def test_a_given_transition_and_own_folds(self, blobs):
+        X, noisy, _ = blobs
+        T = pairflip(3, 0.3)
+        model = quick_corrected.CorrectedClassifier(cv=4)
+        found = unflip.audit.find_label_errors(X, noisy, model, T, random_state=0)
+        np.testing.assert_array_equal(found.transition, T)
+        again = model.set_params(transition=T).fit(X, noisy)
+        np.testing.assert_array_equal(found.proba, again.oof_proba_)  # in its own four folds
+
+    def test_a_splitter_fits_it_again_in_each_fold(self, blobs):
+        X, noisy, wrong = blobs
+        found = unflip.audit.find_label_errors(X, noisy, cv=StratifiedKFold(2), random_state=0)
+        assert wrong[found.suspects].mean() > 0.95
+
+    @pytest.mark.parametrize(
+        ("changed", "match"),
+        [
+            ({"cv": 1}, "at least 2 folds.*got 1"),
+            ({"X": np.zeros((450, 1, 4, 4))}, r"table, but X has shape \(450, 1, 4, 4\).*reshape"),
+        ],
+    )
+    def test_bad_input(self, blobs, changed, match):
+        X, noisy, _ = blobs
+        with pytest.raises(ValueError, match=match):
+            unflip.audit.find_label_errors(**{"X": X, "y": noisy, **changed})
 
 
 def test_says_how_to_give_T_where_X_is_no_table_of_numbers(blobs):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests import quick_corrected
 from tests.bench.conftest import experiment_file  # noqa: F401
 from tests.datasets.conftest import forbid, site  # noqa: F401
 from unflip.cli import app
@@ -28,6 +29,12 @@ def start(*arguments, **options):
     return subprocess.Popen(command, **pipes, **options)
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """The default model without its search, which takes seconds."""
+    quick_corrected.register(monkeypatch)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """300 rows with noisy labels, a saved model of them, and T as a file."""
@@ -45,7 +52,7 @@ def folder(tmp_path_factory):
     frame[200:].drop(columns=["town", "kind"]).to_csv(place / "without.csv", index=False)
     np.save(place / "T.npy", T)
     np.save(place / "two.npy", np.eye(2))
-    done = invoke("fit", place / "people.csv", "--label", "kind", "--out", place / "model")
+    done = invoke("fit", place / "people.csv", "--label", "kind", "--model", "mcldce", "--out", place / "model")
     assert done.exit_code == 0, done.output
     (place / "fit.txt").write_text(done.stdout, encoding="utf-8")
     return place

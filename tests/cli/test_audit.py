@@ -13,10 +13,17 @@ import pandas as pd
 from tests.cli.conftest import T, invoke
 
 
-def test_audit(folder, tmp_path):
+def test_audit(folder, tmp_path, quick):
     done = invoke("audit", folder / "people.csv", "--label", "kind", "--out", tmp_path / "audit", "--folds", 3)
     assert done.exit_code == 0, done.output
-    for words in ("suspects", "P(wrong)", "have a better suggestion", "Column not used: id", "index.html"):
+    for words in (
+        "suspects",
+        "P(wrong)",
+        "have a better suggestion",
+        "Column not used: id",
+        "index.html",
+        "Chosen: boosted",
+    ):
         assert words in done.stdout
     page = (tmp_path / "audit" / "index.html").read_text(encoding="utf-8")
     assert "&lt;script&gt;" in page
@@ -26,6 +33,16 @@ def test_audit(folder, tmp_path):
         *("audit", folder / "people.csv", "--label", "kind", "--out", tmp_path / "audit", "--folds", 3, "--json")
     )
     assert json.loads(again.stdout)["n_suspects"] == summary["n_suspects"]
+    assert [one["chosen"] for one in summary["candidates"]] == [False, True, False]
+    assert summary["notes"]
+
+
+@pytest.mark.parametrize("options", [("--model", "logistic"), ("--network", "linear")])
+def test_audit_with_a_linear_judge(folder, tmp_path, options):
+    words = ("--label", "kind", "--out", tmp_path / "audit", "--folds", 2, *options)
+    done = invoke("audit", folder / "people.csv", *words)
+    assert done.exit_code == 0, done.output
+    assert "ridge without correction" in done.stdout
 
 
 def test_audit_with_a_network(folder, tmp_path):

@@ -43,6 +43,8 @@ def test_wrong_usage_is_exit_code_2(arguments):
         (["fit", "people.csv", "--label", "kind", "--transition", "people.csv"], "cannot be read as a transition"),
         (["fit", "people.csv", "--label", "kind", "--transition", "none.json"], "none.json"),
         (["fit", "people.csv", "--label", "kind", "--epochs", "5"], "epochs apply to networks"),
+        (["fit", "people.csv", "--label", "kind", "--model", "trees", "--method", "ule"], "model trees has no methods"),
+        (["fit", "people.csv", "--label", "kind", "--model", "auto", "--network", "mlp"], "exclude each other"),
         (["fit", "people.csv", "--label", "kind", "--method", "lnsi", "--weights", "count"], "LNSIClassifier"),
         (["audit", "people.csv", "--label", "knd"], "has no column 'knd'"),
         (["transition", "people.csv", "--label", "knd"], "has no column 'knd'"),
@@ -90,6 +92,7 @@ def test_help_has_an_example(command):
         ("unflip au", {"audit"}, {"fit"}),
         ("unflip fit data.csv --method r", {"rank-pruning"}, {"mcldce"}),
         ("unflip fit data.csv --network ", {"linear", "mlp", "cnn6"}, set()),
+        ("unflip fit data.csv --model ", {"auto", "trees", "forest", "logistic", "mcldce", "mlp", "cnn6"}, set()),
     ],
 )
 def test_the_shell_completes(line, offered, others):
@@ -112,6 +115,8 @@ def test_the_shell_completes(line, offered, others):
         ["fit"],
         ["fit", "people.csv", "--label", "kind"],
         ["fit", "people.csv", "--label", "kind", "--out", "m", "--network", "resnet"],
+        ["fit", "people.csv", "--label", "kind", "--out", "m", "--model", "oracle"],
+        ["fit", "people.csv", "--label", "kind", "--out", "m", "--model", "trees", "--out-of-core"],
         ["fit", "people.csv", "--label", "kind", "--out", "m", "--image-size", "big"],
         ["audit", "people.csv", "--label", "kind", "--out", "m", "--folds", "1"],
         ["transition", "people.csv", "--lable", "kind"],

@@ -58,14 +58,15 @@ def test_fit_as_json(folder, tmp_path):
 
 def test_fit_takes_the_place_of_an_earlier_model(folder, tmp_path):
     for seed in (0, 1):
-        options = ("--label", "kind", "--out", tmp_path / "model", "--seed", seed)
+        options = ("--label", "kind", "--model", "mcldce", "--out", tmp_path / "model", "--seed", seed)
         assert invoke("fit", folder / "people.csv", *options).exit_code == 0
     assert [item.name for item in tmp_path.iterdir()] == ["model"]
     assert load(tmp_path / "model").classifier.random_state == 1
 
 
 def test_a_process_writes_results_to_stdout_and_steps_to_stderr(folder, tmp_path):
-    process = start("fit", folder / "people.csv", "--label", "kind", "--out", tmp_path / "model", "--json")
+    options = ("--label", "kind", "--model", "mcldce", "--out", tmp_path / "model", "--json")
+    process = start("fit", folder / "people.csv", *options)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert json.loads(out)["model"] == str(tmp_path / "model")
@@ -81,7 +82,7 @@ def test_ctrl_c_leaves_nothing(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     # A shell that runs the tests in the background has them ignore SIGINT, which children inherit.
     process = start(
-        *("fit", tmp_path / "t.csv", "--label", "kind", "--out", tmp_path / "model"),
+        *("fit", tmp_path / "t.csv", "--label", "kind", "--model", "mcldce", "--out", tmp_path / "model"),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stderr is not None
@@ -109,7 +110,8 @@ def test_ctrl_c_while_the_model_is_saved_leaves_what_was_there(folder, tmp_path,
         raise KeyboardInterrupt
 
     monkeypatch.setattr(safetensors.numpy, "save_file", interrupted)
-    done = invoke("fit", folder / "people.csv", "--label", "kind", "--out", tmp_path / "model", "--seed", 5)
+    options = ("--label", "kind", "--model", "mcldce", "--out", tmp_path / "model", "--seed", 5)
+    done = invoke("fit", folder / "people.csv", *options)
     assert done.exit_code == 130
     assert [item.name for item in tmp_path.iterdir()] == ["model"] * old
     if old:
@@ -117,7 +119,7 @@ def test_ctrl_c_while_the_model_is_saved_leaves_what_was_there(folder, tmp_path,
 
 
 def test_fit_writes_its_page(folder, tmp_path):
-    options = ("--label", "kind", "--out", tmp_path / "model", "--page", tmp_path / "page")
+    options = ("--label", "kind", "--model", "mcldce", "--out", tmp_path / "model", "--page", tmp_path / "page")
     done = invoke("fit", folder / "people.csv", *options)
     assert done.exit_code == 0, done.output
     assert f"Page: {tmp_path / 'page' / 'index.html'}" in done.stdout
@@ -133,6 +135,26 @@ def test_the_page_has_a_place_of_its_own(folder, tmp_path):
         done = invoke("fit", folder / "people.csv", *options)
         assert (done.exit_code, "would be inside the folder of the model" in done.stderr) == (1, True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_candidates_and_the_choice_are_printed(folder, tmp_path, quick):
+    done = invoke("fit", folder / "people.csv", "--label", "kind", "--out", tmp_path / "model")
+    assert done.exit_code == 0, done.output
+    assert re.search(r"boosted trees +uncorrected +70\.0% \[60\.0, 80\.0\]", done.stdout)
+    assert re.search(r"boosted trees +corrected +90\.0% \[80\.0, 100\.0\]", done.stdout)
+    assert "Chosen: boosted trees, corrected; its estimated accuracy is the highest." in done.stdout
+    assert "Note: The classes overlap" in done.stdout
+    assert invoke("predict", tmp_path / "model", folder / "people.csv", "--out", tmp_path / "p.csv").exit_code == 0
+
+
+def test_the_candidates_for_a_program(folder, tmp_path, quick):
+    options = ("--label", "kind", "--out", tmp_path / "model", "--json", "--model", "trees")
+    found = json.loads(invoke("fit", folder / "people.csv", *options).stdout)
+    assert (found["method"], found["network"], found["baseline"]) == ("trees", None, None)
+    one = found["candidates"][1]
+    assert (one["name"], one["corrected"], one["chosen"]) == ("boosted trees", True, True)
+    assert one["clean_accuracy"]["estimate"] == 0.9
+    assert found["notes"] == ["The classes overlap, and noise cannot be told from overlap."]
 
 
 @pytest.fixture

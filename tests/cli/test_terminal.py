@@ -60,7 +60,7 @@ def test_a_class_cannot_write_to_the_terminal(tmp_path):
     frame = pd.DataFrame(random.normal(size=(80, 2)) + 4 * y[:, None], columns=["a", "b"])
     frame["kind"] = np.array(["\x1b[31mred", "[bold]"])[y]
     frame.to_csv(tmp_path / "t.csv", index=False)
-    done = invoke("transition", tmp_path / "t.csv", "--label", "kind")
+    done = invoke("transition", tmp_path / "t.csv", "--label", "kind", "--network", "linear")
     assert done.exit_code == 0, done.output
     assert "\x1b" not in done.stdout
     assert "?[31mred" in done.stdout
@@ -73,6 +73,7 @@ def test_a_terminal_shows_a_spinner_and_no_lines_of_steps(folder, tmp_path):
 
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "unflip.cli", "transition", folder / "people.csv", "--label", "kind"]
+    command += ["--network", "linear"]
     environment = {**os.environ, "TERM": "xterm-256color"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
         os.close(theirs)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests import quick_corrected
 from unflip.commands import audit_table, fit_table
 from unflip.noise import corrupt, pairflip
 from unflip.tables import Table
@@ -30,6 +31,12 @@ def table_of(frame, label="kind", weights=None):
     return Table(X, np.array(frame[label].tolist()), weights, np.arange(len(X)), label, tuple(NAMES))
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """The default model without its search, which takes seconds."""
+    quick_corrected.register(monkeypatch)
+
+
 @pytest.fixture(scope="module")
 def table():
     return table_of(make_frame()[0])
@@ -37,12 +44,12 @@ def table():
 
 @pytest.fixture(scope="module")
 def fitted(table):
-    return fit_table(table, random_state=0)
+    return fit_table(table, model="mcldce", random_state=0)
 
 
 @pytest.fixture(scope="module")
 def errors(table):
-    return audit_table(table, folds=3, random_state=0)
+    return audit_table(table, network="linear", folds=3, random_state=0)
 
 
 @pytest.fixture(scope="module")

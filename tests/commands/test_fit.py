@@ -8,11 +8,16 @@ import pytest
 pytest.importorskip("pandas")
 pytest.importorskip("safetensors")
 
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+
 from tests.commands.conftest import NAMES, T, make_frame, table_of
+from tests.quick_corrected import Candidate, accuracy
 from unflip import load, registry
 from unflip.audit import find_label_errors
 from unflip.commands import audit_table, find_noise, fit_out_of_core, fit_table, predict_table, read_for, write_fit_page
+from unflip.commands.fit import candidate_records, explain_choice, make_baseline
 from unflip.commands.folders import check_folder
+from unflip.linear import MCLDCEClassifierCV
 from unflip.metrics import transition_error
 from unflip.models import card
 from unflip.models.folder import check_model_folder
@@ -56,10 +61,10 @@ class TestFit:
             assert words in text
 
     def test_same_seed_same_result(self, fitted, table):
-        again = fit_table(table, random_state=0)
+        again = fit_table(table, model="mcldce", random_state=0)
         assert again.accuracy == fitted.accuracy
         assert np.array_equal(again.noise.transition, fitted.noise.transition)
-        assert fit_table(table, random_state=1).accuracy != fitted.accuracy
+        assert fit_table(table, model="mcldce", random_state=1).accuracy != fitted.accuracy
 
     @pytest.mark.parametrize("method", registry.names("linear"))
     def test_every_linear_method(self, method, tmp_path):
@@ -83,14 +88,15 @@ class TestFit:
         assert any("estimating T" in text for text in told)
 
     def test_a_test_table_leaves_all_rows_for_training(self, table):
-        found = fit_table(table, test=table_of(make_frame(100, seed=3)[0]), transition=T, random_state=0)
+        other = table_of(make_frame(100, seed=3)[0])
+        found = fit_table(table, model="mcldce", test=other, transition=T, random_state=0)
         assert (found.n_train, found.n_test) == (300, 100)
 
     def test_weights_count(self, table):
         # Rows of weight 0 say nothing: their labels may be anything.
         weights = np.arange(300) % 2 + 0.0
         other = np.where(weights == 0, "dog", table.y)
-        options = {"transition": T, "test": table, "random_state": 0}
+        options = {"model": "mcldce", "transition": T, "test": table, "random_state": 0}
         one, two = (
             fit_table(Table(table.X, y, weights, table.names, "kind", tuple(NAMES)), **options)
             for y in (table.y, other)
@@ -115,7 +121,7 @@ class TestFit:
             return transform(self, X, **options)
 
         monkeypatch.setattr(Preprocessor, "transform", counted)
-        found = fit_table(table, random_state=0)
+        found = fit_table(table, model="mcldce", random_state=0)
         assert seen == [found.n_train, found.n_test]
 
     def test_a_network(self, table, tmp_path):
@@ -165,6 +171,12 @@ class TestFit:
             ({"network": "resnet"}, "network must be one of linear, mlp, cnn6; got 'resnet'"),
             ({"epochs": 3}, "epochs apply to networks"),
             ({"transition": np.eye(2)}, "2 x 2 but there are 3 classes"),
+            (
+                {"model": "oracle"},
+                "model must be one of auto, logistic, trees, forest, mcldce, mlp, cnn6; got 'oracle'",
+            ),
+            ({"model": "trees", "method": "ule"}, "model trees has no methods"),
+            ({"model": "mlp", "network": "cnn6"}, "exclude each other"),
             ({"holdout": 0.0}, "between 0 and 1; got 0.0"),
             ({"holdout": 0.001}, "too few to hold"),
             ({"test": Table(None, None, None, np.arange(3), None, ())}, "has no labels"),
@@ -174,20 +186,20 @@ class TestFit:
             ),
         ],
     )
-    def test_mistakes(self, table, options, words):
+    def test_mistakes(self, table, options, words, quick):
         with pytest.raises(ValueError, match=words):
             fit_table(table, **options)
 
     def test_a_class_of_one_row_stays_in_training(self):
         frame = make_frame(100)[0]
         frame.loc[0, "kind"] = "emu"
-        found = fit_table(table_of(frame), transition=pairflip(4, 0.2), random_state=0)
+        found = fit_table(table_of(frame), model="mcldce", transition=pairflip(4, 0.2), random_state=0)
         assert "emu" in found.noise.names
 
 
 class TestImages:
     def test_a_linear_model_of_pixels(self, folder, tmp_path):
-        found = fit_table(read_table(folder), random_state=0)
+        found = fit_table(read_table(folder), model="mcldce", random_state=0)
         found.model.save(tmp_path / "model")
         model = load(tmp_path / "model")
         table = read_for(model, folder / "cat")  # images without labels
@@ -199,7 +211,7 @@ class TestImages:
     def test_grey_images_for_a_model_of_colours(self, folder):
         grey = read_table(folder)
         colour = Table(np.repeat(grey.X, 3, axis=1), grey.y, None, grey.names, "folder", grey.class_names)
-        model = fit_table(colour, random_state=0).model
+        model = fit_table(colour, model="mcldce", random_state=0).model
         assert np.array_equal(predict_table(model, grey)[1], predict_table(model, colour)[1])
 
 
@@ -226,23 +238,115 @@ class TestOneTransition:
         frame[["c", "d"]] *= [0.01, 100]
         return replace(table_of(frame), sample_weight=np.arange(300) % 3 + 1.0)
 
-    def test_noise_fit_and_classifier(self, scaled):
-        T = find_noise(scaled).transition
-        np.testing.assert_array_equal(fit_table(scaled, test=scaled).noise.transition, T)
+    def test_linear_methods_and_classifier(self, scaled):
+        T = find_noise(scaled, network="linear").transition
+        np.testing.assert_array_equal(fit_table(scaled, model="mcldce", test=scaled).noise.transition, T)
         np.testing.assert_array_equal(fit_table(scaled, test=scaled, method="rank-pruning").noise.transition, T)
-        model = TableClassifier().fit(scaled.X, scaled.y, scaled.sample_weight)
+        model = TableClassifier(MCLDCEClassifierCV()).fit(scaled.X, scaled.y, scaled.sample_weight)
         np.testing.assert_array_equal(model.transition_, T)
         assert model.classifier_.transition is None  # it reads as estimated, not as given
         assert type(model.classifier_.transition_estimator_) is VolMin
         judge = TableClassifier(VolMin(scaling="auto")).fit(scaled.X, scaled.y, scaled.sample_weight)
         np.testing.assert_array_equal(judge.transition_, T)
+        np.testing.assert_array_equal(audit_table(scaled, network="linear").transition, T)
 
-    def test_audit(self, scaled):
-        np.testing.assert_array_equal(audit_table(scaled).transition, find_noise(scaled).transition)
-        plain = replace(scaled, sample_weight=None)
-        np.testing.assert_array_equal(audit_table(plain).transition, find_noise(plain).transition)
-        X = Preprocessor(standardize=False).fit_transform(plain.X)
-        np.testing.assert_array_equal(find_label_errors(X, plain.y).transition, find_noise(plain).transition)
+    def test_the_default_of_every_command(self, scaled, quick):
+        for table in (scaled, replace(scaled, sample_weight=None)):
+            T = find_noise(table).transition
+            np.testing.assert_array_equal(fit_table(table, test=table).noise.transition, T)
+            np.testing.assert_array_equal(audit_table(table).transition, T)
+        X = Preprocessor(standardize=False).fit_transform(table.X)
+        np.testing.assert_array_equal(find_label_errors(X, table.y).transition, T)
+
+
+@pytest.mark.slow
+def test_the_default_model_itself(tmp_path):
+    """Without the stand-in: one T for all commands, and a saved blend that predicts the same."""
+    frame, clean = make_frame()
+    table = table_of(frame.drop(columns=["id", "note"]))
+    found = fit_table(table, test=table, random_state=0)
+    np.testing.assert_array_equal(find_noise(table, random_state=0).transition, found.noise.transition)
+    errors = audit_table(table, random_state=0)
+    np.testing.assert_array_equal(errors.transition, found.noise.transition)
+    assert np.mean((table.y != clean)[errors.suspects]) > 0.9
+    back = load(found.model.save(tmp_path / "model"))
+    proba = found.model.predict_proba(table.X)
+    np.testing.assert_allclose(back.predict_proba(table.X), proba, rtol=0, atol=1e-12)
+    assert np.mean(back.predict(table.X) == clean) > 0.95
+
+
+class TestModels:
+    @pytest.mark.parametrize(
+        ("model", "inside"),
+        [
+            ("auto", None),
+            ("trees", HistGradientBoostingClassifier),
+            ("forest", ExtraTreesClassifier),
+            (None, None),  # without a word it is auto
+        ],
+    )
+    def test_corrected_by_the_same_class(self, model, inside, quick, tmp_path):
+        frame, clean = make_frame()
+        table = table_of(frame)
+        found = fit_table(table, model=model, random_state=0)
+        classifier = found.model.classifier
+        assert type(classifier).__name__ == "CorrectedClassifier"
+        assert inside is None if classifier.estimator is None else type(classifier.estimator) is inside
+        assert found.name == "boosted trees, corrected"
+        assert found.baseline is None  # the uncorrected models are among the candidates
+        assert np.mean(found.model.predict(table.X) == clean) > 0.9
+        assert found.noise.notes == ["The classes overlap, and noise cannot be told from overlap."]
+        found.model.save(tmp_path / "model")
+        back = load(tmp_path / "model")
+        proba = found.model.predict_proba(table.X)
+        np.testing.assert_allclose(back.predict_proba(table.X), proba, rtol=0, atol=1e-12)
+        text = card(tmp_path / "model")
+        assert "compared: boosted trees, uncorrected | 0.700" in text
+        assert "its estimated accuracy is the highest" in text
+
+    def test_logistic(self, table):
+        found = fit_table(table, model="logistic", random_state=0)
+        assert list(found.scores) == ["logistic regression through T", "logistic regression without correction"]
+        assert found.accuracy.estimate > 0.9
+        np.testing.assert_array_equal(found.noise.transition, found.model.transition_)
+
+    def test_a_network_by_the_name_of_the_model(self, table):
+        pytest.importorskip("torch")
+        found = fit_table(table, model="mlp", transition=T, epochs=1, random_state=0)
+        assert (found.method, found.network) == ("mcldce", "mlp")
+        assert fit_table(table, model="mlp", method="ce", transition=T, epochs=1).method == "ce"
+
+    def test_images_reach_every_model_as_rows(self, folder, quick):
+        found = fit_table(read_table(folder), random_state=0)
+        assert found.model.n_features_in_ == 64
+        assert found.model.metadata_["image shape"] == [1, 8, 8]
+
+    def test_baselines(self):
+        assert make_baseline("linear", 3, method="trees")[0] == "boosted trees without correction"
+        assert type(make_baseline("linear", 3, method="forest")[1]) is ExtraTreesClassifier
+
+
+class TestChoice:
+    def choice(self, *candidates):
+        return [Candidate(name, corrected, accuracy(p), 0.0, chosen) for name, corrected, p, chosen in candidates]
+
+    def test_the_best(self):
+        found = self.choice(("trees", False, 0.7, False), ("trees", True, 0.9, True))
+        assert explain_choice(found) == "Chosen: trees, corrected; its estimated accuracy is the highest."
+        assert [record["chosen"] for record in candidate_records(found)] == [False, True]
+        assert candidate_records(found)[1]["clean_accuracy"]["estimate"] == 0.9
+
+    def test_a_tie_goes_to_the_simpler_one(self):
+        found = self.choice(("trees", False, 0.9, True), ("trees", True, 0.91, False))
+        words = "trees, corrected is estimated 1.0 points higher, which is too little to be sure, and a tie goes to"
+        assert words in explain_choice(found)
+
+    def test_several(self):
+        found = self.choice(("trees", True, 0.9, True), ("forest", True, 0.91, True))
+        assert "Chosen: trees, corrected and forest, corrected; the mean" in explain_choice(found)
+
+    def test_no_other(self):
+        assert "there is no other" in explain_choice(self.choice(("trees", True, 0.9, True)))
 
 
 def test_a_test_file_is_read_with_the_kinds_of_the_training_data(tmp_path):
@@ -255,7 +359,7 @@ def test_a_test_file_is_read_with_the_kinds_of_the_training_data(tmp_path):
     (tmp_path / "test.csv").write_text("\n".join(["code,x,kind", *rows[300:]]) + "\n")
     table = read_table(tmp_path / "train.csv", "kind")
     options = {"test": lambda kinds: read_table(tmp_path / "test.csv", "kind", kinds=kinds), "transition": np.eye(3)}
-    assert fit_table(table, **options).accuracy.estimate > 0.85
+    assert fit_table(table, model="mcldce", **options).accuracy.estimate > 0.85
     assert fit_out_of_core(tmp_path / "train.csv", "kind", **options).accuracy.estimate > 0.85
 
 

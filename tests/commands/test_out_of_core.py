@@ -47,7 +47,7 @@ class TestAgainstMemory:
         ]
         # In memory the column that numbers the rows is seen in the whole table.
         train = Table(parts[0].X.drop(columns="number"), *list(vars(parts[0]).values())[1:])
-        other = fit_table(train, test=parts[1], random_state=0)
+        other = fit_table(train, model="mcldce", test=parts[1], random_state=0)
         mine, theirs = fitted.model, other.model
         assert np.array_equal(mine.transition_, theirs.transition_)
         for name in ("median_", "mean_", "scale_"):
@@ -318,7 +318,7 @@ class TestPredict:
         frame = people().drop(columns="count")
         frame["code"] = [*["1.0"] * 300, *["a", "01"] * 150]
         frame.to_csv(tmp_path / "p.csv", index=False)
-        model = fit_table(read_table(tmp_path / "p.csv", "kind"), random_state=0).model
+        model = fit_table(read_table(tmp_path / "p.csv", "kind"), model="mcldce", random_state=0).model
         assert model.preprocessor_.categories_["code"] == ["01", "1.0", "a"]
         self.whole(model, tmp_path / "p.csv", tmp_path / "whole.csv", 100)
         predict_files(model, tmp_path / "p.csv", tmp_path / "blocks.csv", 100)
@@ -407,9 +407,10 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("options", "code", "words"),
         [
-            (["--out-of-core", "--method", "ule"], 2, "only method mcldce with network linear"),
-            (["--out-of-core", "--network", "mlp"], 2, "only method mcldce with network linear"),
-            (["--dask", "tcp://127.0.0.1:1", "--method", "ule"], 2, "only method mcldce with network linear"),
+            (["--out-of-core", "--method", "ule"], 2, "only model mcldce is a sum"),
+            (["--out-of-core", "--model", "trees"], 2, "only model mcldce is a sum"),
+            (["--out-of-core", "--network", "mlp"], 2, "only model mcldce is a sum"),
+            (["--dask", "tcp://127.0.0.1:1", "--method", "ule"], 2, "only model mcldce is a sum"),
             (["--out-of-core", "--image-size", "8x8"], 2, "has no meaning with"),
             (["--out-of-core", "--transition", "nowhere.npy"], 1, "unflip: nowhere.npy does not exist"),
         ],

@@ -29,10 +29,10 @@ class TestNoise:
         monkeypatch.delattr(np.linalg, "cond")
         Noise.of(NAMES[[0, 1, 2]], T)
 
-    def test_found_in_a_table(self, table):
+    def test_found_in_a_table(self, table, quick):
         assert transition_error(find_noise(table, random_state=0).transition, T) < 0.3
 
-    def test_weights_count(self, table):
+    def test_weights_count(self, table, quick):
         weights = np.arange(300) % 2 + 0.0
         other = np.where(weights == 0, "dog", table.y)
         one, two = (find_noise(replace(table, y=y, sample_weight=weights)) for y in (table.y, other))

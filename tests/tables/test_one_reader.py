@@ -16,7 +16,7 @@ pa = pytest.importorskip("pyarrow", reason="unflip[data] is not installed")
 from pyarrow import parquet  # noqa: E402
 
 from unflip.commands.predict import predict_files, predict_table, read_for, write_predictions  # noqa: E402
-from unflip.linear import class_sums  # noqa: E402
+from unflip.linear import MCLDCEClassifierCV, class_sums  # noqa: E402
 from unflip.tables import Preprocessor, TableClassifier, open_source, read_table  # noqa: E402
 from unflip.tables.read import join_rows  # noqa: E402
 from unflip.tables.sources import find_classes, open_tables, settled  # noqa: E402
@@ -233,7 +233,7 @@ def test_labels_are_the_same_classes(path):
 def test_predictions_are_the_same_whole_and_in_blocks(path, tmp_path):
     if isinstance(seen := tried(whole, path), str):
         return
-    model = tried(lambda path: TableClassifier().fit(seen[0], seen[1]), path)
+    model = tried(lambda path: TableClassifier(MCLDCEClassifierCV()).fit(seen[0], seen[1]), path)
     if isinstance(model, str):
         return
     table = read_for(model, path)
@@ -248,7 +248,7 @@ class TestKinds:
 
     def model(self, **columns):
         frame = pd.DataFrame(columns)
-        return TableClassifier().fit(frame, np.array(["p", "q"] * (len(frame) // 2)))
+        return TableClassifier(MCLDCEClassifierCV()).fit(frame, np.array(["p", "q"] * (len(frame) // 2)))
 
     @pytest.mark.parametrize(
         ("known", "cells"),

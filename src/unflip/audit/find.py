@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from unflip.transition.volmin import VolMin
 Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
 
 LARGEST_SEED = 2**31 - 1
+TOO_FEW = "There are too few rows to compare models, so a linear model judges the labels."
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays has no truth value
@@ -54,6 +55,10 @@ class LabelErrors:
         ``history_`` of the network of each fold; empty for other classifiers.
     transition_std : ndarray of shape (n_classes, n_classes) or None
         The standard error of each entry of ``transition``; None if T was given or its estimator has none.
+    candidates : list of Candidate
+        The models that :class:`unflip.CorrectedClassifier` compared; empty for other classifiers.
+    notes : list of str
+        What the data cannot tell, a sentence each, according to the same class.
     """
 
     classes: NDArray[Any]
@@ -66,6 +71,8 @@ class LabelErrors:
     n_errors: FloatArray
     histories: list[list[dict[str, Any]]]
     transition_std: FloatArray | None = None
+    candidates: list[Any] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def ranked(self) -> IntArray:
@@ -134,15 +141,16 @@ def find_label_errors(
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
     classifier : classifier with ``predict_proba``, default=None
-        Cloned and fitted again in each fold. If None, :class:`unflip.transition.VolMin` is used. A classifier of this
-        package predicts p(x). Any other learns the noisy posterior q(x) = p(x) T, from which p(x) is computed, see
-        Notes. In a pipeline, or a search such as ``GridSearchCV``, the classifier inside decides.
+        Cloned and fitted again in each fold. If None, :class:`unflip.CorrectedClassifier` chooses one; it fits in folds
+        itself, and its T and its predictions for the rows that were held out are used. A classifier of this package
+        predicts p(x). Any other learns the noisy posterior q(x) = p(x) T, from which p(x) is computed, see Notes. In a
+        pipeline, or a search such as ``GridSearchCV``, the classifier inside decides.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is fitted once
-        to all samples. If None, VolMin and the linear classifiers of this package use VolMin's estimate from all
-        samples, which is that of :func:`unflip.transition.estimate_transition`; with any other classifier, T is its
-        own, or else VolMin's estimate in each fold. A classifier of this package with ``transition=None`` is trained
-        with the T that is given here.
+        to all samples. If None, CorrectedClassifier uses its own estimate from all samples, and VolMin and the linear
+        classifiers of this package use VolMin's, which is that of :func:`unflip.transition.estimate_transition`; with
+        any other classifier, T is its own, or else VolMin's estimate in each fold. A classifier of this package with
+        ``transition=None`` is trained with the T that is given here.
     cv : int, splitter or iterable of (train, test), default=5
         An int is the number of stratified, shuffled folds. If a splitter holds a sample out more than once, its
         posteriors are averaged.
@@ -184,18 +192,19 @@ def find_label_errors(
     sample with the labels of the noisy prior is added to the n that the model learned from, q <- (n q + prior) /
     (n + 1): a forest or nearest neighbors may rule a label out, and what is impossible cannot be judged.
 
-    *Which classifier.* The default is linear in the features and chooses their scale itself (see
-    :class:`~unflip.transition.VolMin`): on the digits with symmetric noise 0.2, one scale for all pixels, with an
-    average precision of 0.994 instead of 0.979 (``benchmarks/audit.py``). If a linear model is too weak, pass a
+    *Which classifier.* The default compares linear models and trees. :class:`~unflip.transition.VolMin` is linear in
+    the features, chooses their scale itself, and is faster: on the digits with symmetric noise 0.2, it finds one scale
+    for all pixels, with an average precision of 0.994 instead of 0.979 (``benchmarks/audit.py``). For images, pass a
     network, such as :class:`unflip.transition.CrossFitEM`.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
+    >>> from unflip import VolMin
     >>> from unflip.noise import corrupt, pairflip
     >>> X, y = load_digits(return_X_y=True)
     >>> noisy = corrupt(y, pairflip(10, 0.3), random_state=0)
-    >>> found = find_label_errors(X, noisy, random_state=0)
+    >>> found = find_label_errors(X, noisy, VolMin(), random_state=0)
     >>> bool(np.mean(noisy[found.suspects] != y[found.suspects]) > 0.9)
     True
     """
@@ -211,10 +220,20 @@ def find_label_errors(
     (X,) = indexable(X)
     random = check_random_state(random_state)
     weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-    shared = _shared_transition(model, transition, (X, codes, weights), known, random_state)
     folds: list[_Fold] = []
     histories: list[list[dict[str, Any]]] = []
-    for train, test in _splits(cv, X, given, codes, random):
+    told: tuple[list[Any], list[str]] = ([], [])
+    whole = None
+    if type(model).__name__ == "CorrectedClassifier" and isinstance(cv, Integral):
+        model.set_params(**({"cv": _n_folds(cv, codes)} if classifier is None else {}))
+        if on_fold is not None:
+            on_fold(0)
+        whole = _cross_fitted(model, transition, (X, codes, weights), known, random_state)
+        told = (model.candidates_, model.notes_)
+        if whole is None:
+            model, told = VolMin(), ([], [TOO_FEW])
+    shared = None if whole else _shared_transition(model, transition, (X, codes, weights), known, random_state)
+    for train, test in [] if whole else _splits(cv, X, given, codes, random):
         if on_fold is not None:
             on_fold(len(folds))
         seed = None if random_state is None else int(random.randint(LARGEST_SEED))
@@ -234,13 +253,11 @@ def find_label_errors(
             T, std = _estimate(None, fitted, (seen, codes[train], w), known, seed)
             estimated = True
         counts = np.bincount(codes[train], w, minlength=len(known))
-        prior, used = clean_prior(counts / counts.sum(), T), T
-        if estimated:
-            size = counts.sum() * prior[:, np.newaxis]
-            used = (size * T + 1 / len(known)) / (size + 1)  # see Notes
+        prior = clean_prior(counts / counts.sum(), T)
+        used = _with_a_sample(T, counts.sum() * prior) if estimated else T
         proba, noisy = _predicted(fitted, _safe_indexing(X, test), counts, known)
         folds.append(_Fold(test, proba, noisy, T, used, prior, estimated, std))
-    folds = _with_even_flips(folds, codes)
+    folds = _with_even_flips([whole] if whole else folds, codes)
     posterior, proba = _posteriors(folds, codes)
     scores = 1 - posterior[np.arange(len(codes)), codes]
     best = np.where(posterior.max(axis=1) > 1 - scores, posterior.argmax(axis=1), codes)
@@ -252,8 +269,8 @@ def find_label_errors(
     n_errors = np.bincount(codes, scores, minlength=len(known)).astype(np.float64)
     stds = [fold.std for fold in folds if fold.std is not None]
     std = np.mean(stds, axis=0) if len(stds) == len(folds) else None
-    histories = list(filter(None, histories))
-    return LabelErrors(named, given, posterior, proba, T, scores, named[best], n_errors, histories, std)
+    found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories)))
+    return LabelErrors(*found, std, *map(list, told))
 
 
 class _Fold(NamedTuple):
@@ -274,6 +291,32 @@ class _Fold(NamedTuple):
         return len(self.proba) * mean_log_likelihood(self.p(T), codes[self.test], T)
 
 
+def _with_a_sample(T: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return T with one sample of evenly spread labels added to each class; see Notes."""
+    n = sizes[:, np.newaxis]
+    return (n * T + 1 / len(T)) / (n + 1)
+
+
+def _cross_fitted(model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any) -> _Fold | None:
+    """Fit CorrectedClassifier to all samples; it keeps what it predicts for each sample that it held out.
+
+    Return None if there are too few samples to hold any out.
+    """
+    X, codes, weights = data
+    if model.classes is None:
+        model.set_params(classes=classes)
+    if transition is not None and model.transition is None:
+        model.set_params(transition=transition)
+    estimated = model.transition is None or hasattr(model.transition, "fit")
+    seeded(model, random_state).fit(X, classes[codes], **weighting(model, weights))
+    if model.oof_proba_ is None:
+        return None
+    T, prior, n = check_transition(model.transition_, len(classes)), model.class_prior_, len(codes)
+    used = _with_a_sample(T, (n if weights is None else weights.sum()) * prior) if estimated else T
+    std = model.transition_std_ if estimated else None
+    return _Fold(np.arange(n), model.oof_proba_, False, T, used, prior, estimated, std)
+
+
 def _check_classifier(classifier: Any, X: Any) -> Any:
     if classifier is None:
         if getattr(X, "ndim", 2) > 2:
@@ -281,7 +324,7 @@ def _check_classifier(classifier: Any, X: Any) -> Any:
                 f"the default classifier takes a table, but X has shape {X.shape}. Pass X.reshape(len(X), -1), or a "
                 "network: classifier=NoisyLabelClassifier(network='cnn6')"
             )
-        return VolMin()
+        return registry.make("CorrectedClassifier")
     if isinstance(classifier, type) or not (hasattr(classifier, "fit") and hasattr(classifier, "get_params")):
         raise ValueError(f"classifier must be a scikit-learn classifier, such as VolMin(), or None; got {classifier!r}")
     if not hasattr(classifier, "predict_proba"):
@@ -400,15 +443,18 @@ def _posteriors(folds: list[_Fold], codes: IntArray) -> tuple[FloatArray, FloatA
     return after / times, before / times
 
 
+def _n_folds(cv: Any, codes: IntArray) -> int:
+    if isinstance(cv, bool) or cv < 2:
+        raise ValueError(f"cv must be at least 2 folds, because a sample is judged by a model of the others; got {cv}")
+    return min(int(cv), int(np.bincount(codes).max()))  # StratifiedKFold takes no more folds
+
+
 def _splits(cv: Any, X: Any, y: NDArray[Any], codes: IntArray, random: Any) -> Iterable[tuple[Any, Any]]:
     if not isinstance(cv, Integral):
         if cv is None or not (hasattr(cv, "split") or hasattr(cv, "__iter__")) or isinstance(cv, str):
             raise ValueError(f"cv must be a number of folds, a splitter or (train, test) pairs; got {cv!r}")
         return check_cv(cv, y, classifier=True).split(X, y)
-    if isinstance(cv, bool) or cv < 2:
-        raise ValueError(f"cv must be at least 2 folds, because a sample is judged by a model of the others; got {cv}")
-    largest = int(np.bincount(codes).max())  # StratifiedKFold takes no more folds
-    splitter = StratifiedKFold(min(int(cv), largest), shuffle=True, random_state=random)
+    splitter = StratifiedKFold(_n_folds(cv, codes), shuffle=True, random_state=random)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # see Notes
         return list(splitter.split(np.zeros(len(codes)), codes))

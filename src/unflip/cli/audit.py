@@ -15,7 +15,8 @@ def audit(
     data: options.Data,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the lists and the page.")],
     label: options.Label = None,
-    network: options.NetworkOption = options.Network.linear,
+    model: options.ModelOption = None,
+    network: options.NetworkOption = None,
     transition: options.Transition = "auto",
     folds: Annotated[int, typer.Option(min=2, help="Each label is judged by a model trained on the other folds.")] = 5,
     weights: options.Weights = None,
@@ -36,27 +37,31 @@ def audit(
     with terminal.one_sentence():
         from unflip.commands import Noise, audit_table, compare_classifiers, write_audit
         from unflip.commands.audit import FILES
-        from unflip.commands.fit import check_network
+        from unflip.commands.fit import check_network, resolve_model
         from unflip.commands.folders import check_folder
 
-        check_network(network.value, epochs)
+        method, trained = resolve_model(model, None, network)
+        check_network(trained, epochs)
         check_folder(out, FILES)
-        with terminal.steps(network.value) as tell:
+        with terminal.steps(trained) as tell:
             tell(f"reading {data}")
             table = terminal.read(data, label, weights, drop, image_size)
             judging = f"judging {len(table.y):,} labels"
+            whole = method in ("auto", "trees", "forest")  # CorrectedClassifier, which deals the folds itself
             errors = audit_table(
                 table,
-                network=network.value,
-                transition=terminal.read_matrix(transition, table, network.value, seed),
+                model=model,
+                network=network,
+                transition=terminal.read_matrix(transition, table, trained, seed),
                 folds=folds,
                 epochs=epochs,
                 random_state=seed,
                 progress=False if as_json else "auto",
-                on_fold=lambda k: tell(f"{judging}, fold {k + 1} of {folds}", k / folds),
+                on_fold=lambda k: tell(judging) if whole else tell(f"{judging}, fold {k + 1} of {folds}", k / folds),
             )
-            tell("comparing with a learner that trusts the labels")
-            compared = compare_classifiers(errors, table, network=network.value, folds=folds, random_state=seed)
+            if not errors.candidates:
+                tell("comparing with a learner that trusts the labels")
+            compared = compare_classifiers(errors, table, model=model, network=network, folds=folds, random_state=seed)
             tell(f"writing {out}")
             summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared)
     if as_json:
@@ -66,7 +71,10 @@ def audit(
     terminal.print_noise(
         console, Noise.of(errors.given, errors.transition, table.sample_weight), errors.noise_rates, errors.rate
     )
-    terminal.print_accuracies(console, len(errors.given), compared)
+    if errors.candidates:
+        terminal.print_candidates(console, len(errors.given), errors.candidates)
+    else:
+        terminal.print_accuracies(console, len(errors.given), compared)
     n, n_suspects = len(errors.scores), len(errors.suspects)
     if n_suspects:
         surest = terminal.plain_table("name", "given", "suggested", right=("P(wrong)",))
@@ -75,6 +83,7 @@ def audit(
             surest.add_row(*map(terminal.cell, names), f"{errors.scores[i]:.3f}")
         console.print(f"\nThe surest of {n_suspects:,} suspects", highlight=False)
         console.print(surest)
-    terminal.print_unused_of(table, network.value)
+    terminal.print_notes(errors.notes)
+    terminal.print_unused_of(table, trained)
     typer.echo(f"{n:,} labels: about {errors.total:,.0f} are wrong, {n_suspects:,} have a better suggestion.")
     typer.echo(f"Page: {terminal.shown(out / 'index.html')}")

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from unflip.cli.options import Model
+from unflip.cli.options import SavedModel
 from unflip.cli.terminal import one_sentence, shown
 
 
 def card(
-    model: Model,
+    model: SavedModel,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it here instead of printing it.")] = None,
 ) -> None:
     """Describe a saved model in Markdown: its data, the noise found, the estimated accuracy, its limits.

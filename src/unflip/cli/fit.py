@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LINEAR, DEEP = ", ".join(registry.names("linear")), ", ".join(registry.names("deep"))
 BLOCKS = (
     "Read DATA in blocks, for tables larger than memory: a Parquet or CSV file, a folder or a pattern of them. Only "
-    "for method mcldce with network linear."
+    "for model mcldce."
 )
 WORKERS = (
     "Read out of core on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786. They must find DATA at the "
@@ -35,15 +35,17 @@ def _complete(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-Method = Annotated[str, Option(help=f"Linear: {LINEAR}. Networks: {DEEP}.", autocompletion=_complete)]
+METHOD = f"For researchers: the method that trains --network. Linear: {LINEAR}. Networks: {DEEP}."
+Method = Annotated[str | None, Option(help=METHOD, autocompletion=_complete, show_default="by --model")]
 
 
 def fit(
     data: options.Data,
     out: Annotated[Path, Option(metavar="MODEL", help="Folder of the saved model.")],
     label: options.Label = None,
-    method: Method = "mcldce",
-    network: options.NetworkOption = options.Network.linear,
+    model: options.ModelOption = None,
+    method: Method = None,
+    network: options.NetworkOption = None,
     transition: options.Transition = "auto",
     test: Annotated[Path | None, Option(metavar="FILE", help=TEST, show_default="a fifth of DATA")] = None,
     weights: options.Weights = None,
@@ -59,23 +61,28 @@ def fit(
 ) -> None:
     """Fit a classifier that withstands wrong labels, and save it.
 
-    Prints how the labels are flipped (T), and the accuracy on clean labels,
-    estimated from noisy ones, next to that of a learner that trusts the labels.
+    Prints how the labels are flipped (T), the models that were compared, which
+    of them was chosen and why, and its accuracy on clean labels, estimated from
+    noisy ones.
     Without --test, a fifth of the rows is held out for this estimate and not
     trained on; with --out-of-core, at most 100,000 rows.
 
     Example: unflip fit people.csv --label job --out model
 
+    Example: unflip fit people.csv --label job --out model --model trees
+
     Example: unflip fit people/ --label job --out model --out-of-core
     """
     start = time.monotonic()
     if out_of_core := out_of_core or dask is not None:
-        _check_out_of_core(method, network, transition, epochs, image_size)
+        _check_out_of_core(model, method, network, transition, epochs, image_size)
     with terminal.one_sentence():
         from unflip.commands import fit_out_of_core, fit_table, write_fit_page
+        from unflip.commands.fit import resolve_model
 
-        _check(network, epochs, out, page)
-        with terminal.steps(network.value) as tell:
+        method, trained = resolve_model(model, method, network)
+        _check(trained, epochs, out, page)
+        with terminal.steps(trained) as tell:
             tested = None if test is None else partial(terminal.read, test, label, weights, None, image_size)
             further: dict[str, Any] = {"test": tested, "random_state": seed, "tell": tell}
             if out_of_core:
@@ -85,9 +92,9 @@ def fit(
             else:
                 tell(f"reading {data}")
                 table = terminal.read(data, label, weights, drop, image_size)
-                T, label = terminal.read_matrix(transition, table, network.value, seed), table.label
+                T, label = terminal.read_matrix(transition, table, trained, seed), table.label
                 further |= {"epochs": epochs, "progress": False if as_json else "auto"}
-                fitted = fit_table(table, method=method, network=network.value, transition=T, **further)
+                fitted = fit_table(table, method=method, network=trained, transition=T, **further)
             fitted.model.metadata_ = {"data": data.name, "label": label, **fitted.model.metadata_}
             path = fitted.model.save(out)
             if page is not None:
@@ -103,29 +110,29 @@ def fit(
 
 
 def _check_out_of_core(
-    method: str, network: options.Network, transition: str, epochs: int | None, image_size: str | None
+    model: str | None, method: str | None, network: str | None, transition: str, epochs: int | None, size: str | None
 ) -> None:
-    if method != "mcldce" or network is not options.Network.linear:
+    if model not in (None, "mcldce") or method not in (None, "mcldce") or network not in (None, "linear"):
+        named = [name for name in (model, method, network) if name not in (None, "mcldce", "linear")]
         raise typer.BadParameter(
-            "only method mcldce with network linear is a sum over the rows, which can be computed in blocks; got "
-            f"{method} with {network.value}",
+            f"only model mcldce is a sum over the rows, which can be computed in blocks; got {', '.join(named)}",
             param_hint="--out-of-core",
         )
     if transition in registry.names("transition"):
         raise typer.BadParameter("with --out-of-core it must be auto or a file", param_hint="--transition")
-    for name, value in (("--epochs", epochs), ("--image-size", image_size)):
+    for name, value in (("--epochs", epochs), ("--image-size", size)):
         if value is not None:
             raise typer.BadParameter("it has no meaning with --out-of-core; leave it out", param_hint=name)
 
 
-def _check(network: options.Network, epochs: int | None, out: Path, page: Path | None) -> None:
+def _check(network: str, epochs: int | None, out: Path, page: Path | None) -> None:
     """Refuse, before any work is done, what cannot be fitted or written."""
     from unflip.commands.fit import PAGE as FILES
     from unflip.commands.fit import check_network
     from unflip.commands.folders import check_folder
     from unflip.models.folder import check_model_folder
 
-    check_network(network.value, epochs)
+    check_network(network, epochs)
     check_model_folder(out)
     if page is not None:
         check_folder(page, FILES)
@@ -138,7 +145,10 @@ def _print(fitted: "FittedTable", estimated: bool) -> None:
 
     console = Console()
     terminal.print_noise(console, fitted.noise)
+    if fitted.candidates:
+        terminal.print_candidates(console, fitted.n_train, fitted.candidates)
     terminal.print_accuracies(console, fitted.n_test, fitted.scores)
+    terminal.print_notes(fitted.noise.notes)
     terminal.print_unused(fitted.unused)
     rows = fitted.model.metadata_.get(SAMPLED)
     if rows is not None:
@@ -147,16 +157,17 @@ def _print(fitted: "FittedTable", estimated: bool) -> None:
 
 
 def _document(fitted: "FittedTable") -> dict[str, Any]:
-    from unflip.commands.fit import interval
+    from unflip.commands.fit import CALLED, candidate_records, interval
     from unflip.commands.out_of_core import SAMPLED
 
     baseline, sampled = fitted.baseline, fitted.model.metadata_.get(SAMPLED)
     return {
         "method": fitted.method,
-        "network": fitted.network,
+        "network": None if fitted.method in CALLED else fitted.network,
         **fitted.noise.as_json(),
         "clean_accuracy": interval(fitted.accuracy),
         "baseline": None if baseline is None else {**interval(baseline), "learner": fitted.baseline_name},
+        "candidates": candidate_records(fitted.candidates),
         "n_train": fitted.n_train,
         "n_test": fitted.n_test,
         "unused": fitted.unused,

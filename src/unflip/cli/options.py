@@ -9,17 +9,24 @@ from typer import Argument, Option
 from unflip import registry
 
 Network = StrEnum("Network", ("linear", "mlp", "cnn6"))
+Model = StrEnum("Model", ("auto", "logistic", "trees", "forest", "mcldce", "mlp", "cnn6"))
 ESTIMATORS = ", ".join(registry.names("transition"))
 DATA = "CSV, TSV, Parquet or NPZ file, or a folder of images, one folder per class."
 T = f"T = P(given label | clean label) as JSON, CSV or NPY, or its estimator: {ESTIMATORS}; auto is the default one."
 EPOCHS = "Epochs of a network. The estimate of T uses its own number of epochs."
 Data = Annotated[Path, Argument(metavar="DATA", help=DATA)]
-Model = Annotated[Path, Argument(metavar="MODEL", help="Folder of a saved model.")]
+SavedModel = Annotated[Path, Argument(metavar="MODEL", help="Folder of a saved model.")]
 Label = Annotated[str | None, Option(metavar="COLUMN", help="Column of the labels, or their key in an NPZ file.")]
 Weights = Annotated[str | None, Option(metavar="COLUMN", help="Column of the sample weights.")]
 Drop = Annotated[list[str] | None, Option(metavar="COLUMN", help="Leave this column out. May be repeated.")]
 ImageSize = Annotated[str | None, Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, e.g. to 32x32.")]
-NetworkOption = Annotated[Network, Option(help="The model to train. Networks need PyTorch; cnn6 is for images.")]
+MODEL = (
+    "auto compares several models, corrected and as they are, and takes the best. logistic, trees and forest are "
+    "corrected for the noise; mcldce is the closed form; networks need PyTorch, and cnn6 is for images."
+)
+NETWORK = "For researchers: the method of --method trains this. Networks need PyTorch; cnn6 is for images."
+ModelOption = Annotated[Model | None, Option(help=MODEL, show_default="auto")]
+NetworkOption = Annotated[Network | None, Option(help=NETWORK, show_default="by --model")]
 Transition = Annotated[str, Option(metavar="auto|FILE|NAME", help=T)]
 Epochs = Annotated[int | None, Option(min=1, help=EPOCHS, show_default="by the size of the data")]
 Seed = Annotated[int, Option(min=0, max=2**32 - 2, help="The same seed gives the same result.")]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from unflip.cli.options import Json, Model
+from unflip.cli.options import Json, SavedModel
 from unflip.cli.terminal import one_sentence, print_json, shown, steps
 
 DATA = "CSV, TSV or Parquet file, a folder or a pattern of them; NPZ file, or a folder of images."
@@ -14,7 +14,7 @@ OUT = "File for the predictions; its suffix chooses CSV, TSV or Parquet."
 
 
 def predict(
-    model: Model,
+    model: SavedModel,
     data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA)],
     out: Annotated[Path, typer.Option(metavar="FILE", help=OUT)],
     as_json: Json = False,

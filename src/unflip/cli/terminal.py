@@ -4,7 +4,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +161,26 @@ def print_accuracies(console: Console, n_labels: int, scores: Mapping[str, "Clea
     for name, score in scores.items():
         table.add_row(cell(name), cell(estimate(score)))
     console.print(table)
+
+
+def print_candidates(console: Console, n_labels: int, candidates: Sequence[Any]) -> None:
+    """Print the models that were compared, each with its estimated clean accuracy; which was chosen, and why."""
+    from unflip.commands.fit import explain_choice
+
+    console.print(
+        f"Models compared on {n_labels:,} noisy labels, each judged where it was not trained", highlight=False
+    )
+    table = plain_table("model", "", right=("accuracy [95 %]",))
+    for one in candidates:
+        table.add_row(cell(one.name), "corrected" if one.corrected else "uncorrected", cell(estimate(one.accuracy)))
+    console.print(table)
+    console.print(explain_choice(candidates) + "\n", highlight=False, markup=False)
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """Print what the data cannot tell, a sentence per line."""
+    for note in notes:
+        typer.echo(f"Note: {shown(note)}")
 
 
 def estimate(score: "CleanAccuracy") -> str:

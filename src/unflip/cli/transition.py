@@ -7,17 +7,17 @@ import typer
 from rich.console import Console
 
 from unflip import registry
-from unflip.cli.options import ESTIMATORS, Data, Drop, ImageSize, Json, Label, Network, NetworkOption, Seed, Weights
-from unflip.cli.terminal import one_sentence, print_json, print_noise, print_unused_of, read, shown, steps
+from unflip.cli.options import ESTIMATORS, Data, Drop, ImageSize, Json, Label, NetworkOption, Seed, Weights
+from unflip.cli.terminal import one_sentence, print_json, print_noise, print_notes, print_unused_of, read, shown, steps
 
 
 def transition(
     data: Data,
     label: Label = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write T here as JSON, CSV, SVG and PNG.")] = None,
-    network: NetworkOption = Network.linear,
+    network: NetworkOption = None,
     method: Annotated[
-        str | None, typer.Option(help=f"Estimator of T: {ESTIMATORS}.", show_default="by network")
+        str | None, typer.Option(help=f"Estimator of T: {ESTIMATORS}.", show_default="by --network")
     ] = None,
     weights: Weights = None,
     drop: Drop = None,
@@ -42,18 +42,20 @@ def transition(
             import unflip.report.figures  # noqa: F401 - if matplotlib is missing, say so before the work
 
             check_folder(out, FILES)
-        with steps(network.value) as tell:
+        trained = "linear" if network is None else network.value
+        with steps(trained) as tell:
             tell(f"reading {data}")
             table = read(data, label, weights, drop, image_size)
             tell(f"estimating T from {len(table.X):,} rows")
             progress = False if as_json else "auto"
-            noise = find_noise(table, network=network.value, method=method, random_state=seed, progress=progress)
+            noise = find_noise(table, network=network, method=method, random_state=seed, progress=progress)
             if out is not None:
                 write_transition(noise, out)
     if as_json:
         print_json(noise.as_json())
         return
     print_noise(Console(), noise)
-    print_unused_of(table, network.value)
+    print_notes(noise.notes)
+    print_unused_of(table, trained)
     if out is not None:
         typer.echo(f"T: {shown(out)}")

@@ -13,12 +13,18 @@ from unflip import __version__
 from unflip._output import write_columns
 from unflip.audit import LabelErrors, find_label_errors
 from unflip.commands.fit import (
+    CALLED,
+    candidate_name,
+    candidate_records,
+    check_network,
+    explain_choice,
     features,
     interval,
     labels,
     make_baseline,
     make_classifier,
     make_transition_estimator,
+    resolve_model,
     samples,
 )
 from unflip.commands.folders import written_folder
@@ -32,7 +38,8 @@ LISTED, LISTED_WITH_PICTURES = 5000, 1500  # suspects on the page, so that a bro
 def audit_table(
     table: Table,
     *,
-    network: str = "linear",
+    model: str | None = None,
+    network: str | None = None,
     transition: Any = None,
     folds: int = 5,
     epochs: int | None = None,
@@ -46,8 +53,11 @@ def audit_table(
     ----------
     table : Table
         A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
-    network : {"linear", "mlp", "cnn6"}, default="linear"
-        What judges the labels: :class:`~unflip.transition.VolMin`, or a network trained by MC-LDCE.
+    model : {"auto", "logistic", "trees", "forest", "mcldce", "mlp", "cnn6"}, default=None
+        What judges the labels, as in :func:`~unflip.commands.fit_table`. If None, it is "auto", unless ``network`` is
+        given.
+    network : {"linear", "mlp", "cnn6"}, default=None
+        Instead of a model: :class:`~unflip.transition.VolMin`, or a network trained by MC-LDCE.
     transition : array-like of shape (n_classes, n_classes) or estimator, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, T is estimated by the default estimator.
     folds : int, default=5
@@ -60,43 +70,59 @@ def audit_table(
         Called with 0, 1, ... when a fold begins.
     """
     y = labels(table)
-    if network == "linear" and epochs is None:
+    method, trained = resolve_model(model, None, network)
+    check_network(trained, epochs)
+    if model is None and network == "linear":
         classifier = make_transition_estimator(None, network)  # VolMin is a classifier as well
+    elif method == "auto":
+        classifier = None
     else:
-        classifier = make_classifier("mcldce", network, None, epochs=epochs, progress=progress)
-        if transition is None:
-            transition = make_transition_estimator(None, network, random_state=random_state, progress=progress)
+        classifier = make_classifier(method, trained, None, epochs=epochs, progress=progress)
+        if method in ("trees", "forest"):
+            classifier.set_params(cv=folds)
+        if transition is None and trained != "linear":
+            transition = make_transition_estimator(None, trained, random_state=random_state, progress=progress)
     options = {"cv": folds, "random_state": random_state, "on_fold": on_fold, "sample_weight": table.sample_weight}
-    return find_label_errors(features(table, network), y, classifier, transition, **options)
+    return find_label_errors(features(table, trained), y, classifier, transition, **options)
 
 
 def compare_classifiers(
-    errors: LabelErrors, table: Table, *, network: str = "linear", folds: int = 5, random_state: Any = None
+    errors: LabelErrors,
+    table: Table,
+    *,
+    model: str | None = None,
+    network: str | None = None,
+    folds: int = 5,
+    random_state: Any = None,
 ) -> dict[str, CleanAccuracy]:
     """Return the estimated clean accuracy of the model that judged the labels, on samples that it had not seen.
 
-    For a linear model, that of ridge regression without correction, in as many folds, is next to it.
+    If it was chosen among several, theirs are next to it; for a linear model, that of ridge regression without
+    correction, in as many folds.
 
     Parameters
     ----------
     errors : LabelErrors
         What :func:`audit_table` found.
-    table, network, folds, random_state
+    table, model, network, folds, random_state
         As they were given to it.
     """
     T, classes = errors.transition, errors.classes
-    judge = "VolMin" if network == "linear" else f"mcldce, {network}"
+    method, trained = resolve_model(model, None, network)
+    if errors.candidates:
+        return {candidate_name(one): one.accuracy for one in errors.candidates}
+    judge = CALLED.get(method) or ("VolMin" if (model, trained) == (None, "linear") else f"{method}, {trained}")
     options: dict[str, Any] = {"classes": classes, "sample_weight": table.sample_weight}
     options["transition_std"] = errors.transition_std
     found = {judge: clean_accuracy(errors.given, classes[errors.proba.argmax(axis=1)], T, **options)}
-    if network == "linear":
-        name, baseline = make_baseline(network, len(classes), random_state=random_state)
+    if trained == "linear":
+        name, baseline = make_baseline(trained, len(classes), random_state=random_state)
         baseline.set_params(classes=classes)  # a fold may lack one
         _, counts = np.unique(errors.given, return_counts=True)
         splitter = StratifiedKFold(min(folds, counts.max()), shuffle=True, random_state=random_state)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # rare classes and unused columns: the audit has told of them
-            X = Preprocessor().fit_transform(samples(table.X, network))
+            X = Preprocessor().fit_transform(samples(table.X, trained))
             params = {} if table.sample_weight is None else {"sample_weight": table.sample_weight}
             predicted = cross_val_predict(baseline, X, errors.given, cv=splitter, params=params)
         found[name] = clean_accuracy(errors.given, predicted, T, **options)
@@ -163,6 +189,8 @@ def summarize(errors: LabelErrors) -> dict[str, Any]:
         "noise_rates": errors.noise_rates.tolist(),
         "expected_errors_by_given_class": errors.n_errors.tolist(),
         "transition": errors.transition.tolist(),
+        "candidates": candidate_records(errors.candidates),
+        "notes": errors.notes,
     }
 
 
@@ -210,6 +238,8 @@ def audit_page(
     found = [("labels with a better suggestion", f"{len(suspects):,}")]
     if worst is not None:
         found.append(("noisiest class", f"{errors.classes[worst]} ({rates[worst]:.1%})"))
+    if errors.candidates:
+        found.append(("model", explain_choice(errors.candidates)))
     return Page(
         title=title,
         summary=[*found, *summary],

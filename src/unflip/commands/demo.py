@@ -77,7 +77,7 @@ def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
         accuracies = float(np.mean(predicted == noisy_test)), float(np.mean(predicted == y_test))
         score = clean_accuracy(noisy_test, predicted, estimated, transition_std=estimator.transition_std_)
         rows.append(DemoRow(name, score, *accuracies, error))
-    errors = find_label_errors(X_train, noisy, random_state=seed)
+    errors = find_label_errors(X_train, noisy, make_transition_estimator(None, "linear"), random_state=seed)
     flipped = noisy != y_train
     found = int(flipped[errors.suspects].sum())
     return DemoResult(

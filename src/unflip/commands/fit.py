@@ -1,8 +1,8 @@
 """Fit a classifier to the noisy labels of a table, and estimate how accurate it is on clean labels."""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,11 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table
 from unflip.tables.classifier import TableClassifier
 
+MODELS = ("auto", "logistic", "trees", "forest", "mcldce", "mlp", "cnn6")
 NETWORKS = ("linear", "mlp", "cnn6")
+# The models that are not a method with a network, as they are called in a table of accuracies.
+CALLED = {"auto": "the chosen model", "logistic": "logistic regression through T"}
+CALLED |= {"trees": "boosted trees through T", "forest": "extra-trees through T"}
 UNCORRECTED = "ce"  # the method of a network that takes the labels as they are
 FEWEST_HELD_OUT = 2
 PAGE = ("index.html",)
@@ -36,20 +40,29 @@ class Noise:
         T[i, j] = P(noisy = j | clean = i).
     noisy_prior, class_prior : ndarray of shape (n_classes,)
         The share of each class among the given labels, and among the clean labels according to T.
+    notes : list of str
+        What the data cannot tell, a sentence each.
     """
 
     classes: NDArray[Any]
     transition: FloatArray
     noisy_prior: FloatArray
     class_prior: FloatArray
+    notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, y: NDArray[Any], transition: FloatArray, sample_weight: FloatArray | None = None) -> "Noise":
+    def of(
+        cls,
+        y: NDArray[Any],
+        transition: FloatArray,
+        sample_weight: FloatArray | None = None,
+        notes: Sequence[str] = (),
+    ) -> "Noise":
         """Return the noise of labels whose T is known."""
         classes, codes = np.unique(y, return_inverse=True)
         counts = np.bincount(codes, sample_weight, minlength=len(classes))
         noisy_prior = counts / counts.sum()
-        return cls(classes, transition, noisy_prior, solve_prior(noisy_prior, transition))
+        return cls(classes, transition, noisy_prior, solve_prior(noisy_prior, transition), list(notes))
 
     @property
     def names(self) -> list[str]:
@@ -68,7 +81,8 @@ class Noise:
     def as_json(self) -> dict[str, Any]:
         """Return the values for a program, in the form that :func:`read_transition` reads."""
         names = ("transition", "noise_rate", "noise_rates", "noisy_prior", "class_prior")
-        return {"classes": self.names} | {name: np.asarray(getattr(self, name)).tolist() for name in names}
+        values = {name: np.asarray(getattr(self, name)).tolist() for name in names}
+        return {"classes": self.names} | values | ({"notes": self.notes} if self.notes else {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +92,7 @@ class FittedTable:
     Attributes
     ----------
     method, network : str
+        A method of the registry and what it trains; or the name of a model, such as "auto", and "linear".
     model : TableClassifier
         With ``metrics_`` filled, ready to be saved.
     noise : Noise
@@ -85,7 +100,8 @@ class FittedTable:
         The model's accuracy on clean labels, estimated from noisy labels that it did not see.
     baseline_name : str
     baseline : CleanAccuracy or None
-        The same for the learner without correction; None if the method is that learner.
+        The same for the learner without correction; None if the method is that learner, or if the learner without
+        correction is among the candidates.
     n_train, n_test : int
     unused : dict of str to str
         The columns that are not used, and why.
@@ -108,15 +124,27 @@ class FittedTable:
     @property
     def scores(self) -> dict[str, CleanAccuracy]:
         """The estimated accuracies by the name of the classifier, the model's own first."""
-        scores = {f"{self.method}, {self.network}": self.accuracy, self.baseline_name: self.baseline}
+        scores = {self.name: self.accuracy, self.baseline_name: self.baseline}
         return {name: score for name, score in scores.items() if score is not None}
+
+    @property
+    def name(self) -> str:
+        """What the model is called in a table of accuracies."""
+        chosen = " and ".join(candidate_name(one) for one in self.candidates if one.chosen)
+        return chosen or CALLED.get(self.method) or f"{self.method}, {self.network}"
+
+    @property
+    def candidates(self) -> list[Any]:
+        """The models that were compared, each a ``Candidate`` of CorrectedClassifier; empty if there was no choice."""
+        return list(getattr(self.model.classifier_, "candidates_", []))
 
 
 def fit_table(
     table: Table,
     *,
-    method: str = "mcldce",
-    network: str = "linear",
+    model: str | None = None,
+    method: str | None = None,
+    network: str | None = None,
     transition: Any = None,
     test: Table | Callable[[dict[str, str]], Table] | None = None,
     holdout: float = 0.2,
@@ -131,10 +159,17 @@ def fit_table(
     ----------
     table : Table
         A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
-    method : str, default="mcldce"
-        The name of a linear method, or of a method for networks, in :mod:`unflip.registry`.
-    network : {"linear", "mlp", "cnn6"}, default="linear"
-        Images reach a linear model and "mlp" as rows of pixels.
+    model : {"auto", "logistic", "trees", "forest", "mcldce", "mlp", "cnn6"}, default=None
+        "auto" compares several models, with and without correction, and takes the best:
+        :class:`~unflip.CorrectedClassifier`. "trees" (HistGradientBoostingClassifier) and "forest"
+        (ExtraTreesClassifier) are corrected by the same class, "logistic" is the joint logistic model, "mcldce" the
+        closed form, and "mlp" and "cnn6" are networks. If None, it is "auto", unless ``method`` or ``network`` is
+        given. Only "cnn6" sees images as such; all others see rows of pixels.
+    method : str, default=None
+        Instead of a model, the name of a linear method, or of a method for networks, in :mod:`unflip.registry`; if
+        None, "mcldce".
+    network : {"linear", "mlp", "cnn6"}, default=None
+        What the method trains; if None, a linear model.
     transition : array-like of shape (n_classes, n_classes) or estimator, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, T is estimated by the default estimator. For
         a method that does not use T, it serves the estimated accuracy only.
@@ -151,11 +186,12 @@ def fit_table(
     tell : callable
         Called with a text when a step begins. By default, nothing is told.
     """
+    method, network = resolve_model(model, method, network)
     y, weights = labels(table), table.sample_weight
     estimates = transition is None or hasattr(transition, "fit")
     given = None if estimates else check_transition(transition, len(np.unique(y)))
     options: dict[str, Any] = {"epochs": epochs, "random_state": random_state, "progress": progress}
-    model = TableClassifier(make_classifier(method, network, transition if estimates else given, **options))
+    learner = TableClassifier(make_classifier(method, network, transition if estimates else given, **options))
     X, unused, std = samples(table.X, network), {}, None
     if test is None:
         # Only the whole table tells a column that numbers the rows from any other.
@@ -165,57 +201,113 @@ def fit_table(
         X, X_test = (_safe_indexing(X, rows) for rows in parts)
         y, y_test = (y[rows] for rows in parts)
         weights, test_weights = (None if weights is None else weights[rows] for rows in parts)
-    raw = model.fit_preprocessor(X)
+    raw = learner.fit_preprocessor(X)
     if test is not None:
-        test = test(model.kinds) if callable(test) else test
+        test = test(learner.kinds) if callable(test) else test
         X_test, y_test, test_weights = samples(test.X, network), labels(test), test.sample_weight
         check_same_kind(y, y_test)
-    X_train, X_test = model.standardized(raw), model.samples(X_test)
+    X_train, X_test = learner.standardized(raw), learner.samples(X_test)
     if network != "linear" and estimates and registry.find(method, "deep").takes_transition:
         tell(f"estimating T from {len(y):,} rows")
         estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
-        estimate, std = estimated_transition(X_train, y, weights, estimator)
-        model.classifier.set_params(transition=estimate)
-    tell(f"fitting {method}, {network}, to {len(y):,} rows")
+        estimate, source = estimated_transition(X_train, y, weights, estimator)
+        learner.classifier.set_params(transition=estimate)
+        std = transition_std(source)
+    what = "comparing models on" if method == "auto" else f"fitting {CALLED.get(method, f'{method}, {network},')} to"
+    tell(f"{what} {len(y):,} rows")
     evaluate = None if network == "linear" else (X_test, y_test)
-    model.fit_features(raw, y, weights, evaluate=evaluate)
+    learner.fit_features(raw, y, weights, evaluate=evaluate)
     if network != "linear" and estimates:
-        for classifier in (model.classifier, model.classifier_):  # so that it reads as T estimated, not as T given
+        for classifier in (learner.classifier, learner.classifier_):  # so that it reads as T estimated, not as given
             classifier.set_params(transition=None)
-    T = given if given is not None else getattr(model.classifier_, "transition_", None)
+    T = given if given is not None else getattr(learner.classifier_, "transition_", None)
     if given is None and std is None:
-        std = transition_std(model.classifier_)
+        std = transition_std(learner.classifier_)
     if T is None:
         tell("estimating T, which the method itself does not need")
         seen = raw if network == "linear" else X_train
         estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
-        T, std = estimated_transition(seen, y, weights, estimator)
+        T, source = estimated_transition(seen, y, weights, estimator)
+        std = transition_std(source)
 
     def score(classifier: Any) -> CleanAccuracy:
-        predicted = classifier.predict(X_test)
-        known: dict[str, Any] = {"classes": model.classes_, "transition_std": std}
-        return clean_accuracy(y_test, predicted, T, sample_weight=test_weights, **known)
+        known: dict[str, Any] = {"classes": learner.classes_, "transition_std": std}
+        return clean_accuracy(y_test, classifier.predict(X_test), T, sample_weight=test_weights, **known)
 
-    accuracy, baseline, curves = score(model.classifier_), None, _curves(method, model.classifier_)
-    name, uncorrected = make_baseline(network, len(model.classes_), **options)
-    if method != UNCORRECTED:
+    accuracy, baseline, curves = score(learner.classifier_), None, _curves(method, learner.classifier_)
+    candidates = getattr(learner.classifier_, "candidates_", [])
+    name, uncorrected = make_baseline(network, len(learner.classes_), method=method, **options)
+    if method != UNCORRECTED and not candidates:
         tell(f"fitting {name}")
         uncorrected.fit(X_train, y, sample_weight=weights, **({} if evaluate is None else {"evaluate": evaluate}))
         baseline = score(uncorrected)
         curves |= _curves(name.split()[0], uncorrected)
-    noise = Noise.of(y, T, weights)
-    unused = {**unused, **model.unused_}
-    if model.preprocessor_ is not None:
-        model.preprocessor_.unused_ = unused  # so that the model's card shows them
-    if getattr(model.classifier_, "transition_", None) is None:  # otherwise it is saved with the classifier
-        model.noise_ = {"transition": T, "class_prior": noise.class_prior, "given": given is not None}
-    model.metrics_ = {"clean_accuracy": interval(accuracy), "held-out rows": len(y_test)}
+    noise = Noise.of(y, T, weights, getattr(learner.classifier_, "notes_", ()))
+    unused = {**unused, **learner.unused_}
+    if learner.preprocessor_ is not None:
+        learner.preprocessor_.unused_ = unused  # so that the model's card shows them
+    if getattr(learner.classifier_, "transition_", None) is None:  # otherwise it is saved with the classifier
+        learner.noise_ = {"transition": T, "class_prior": noise.class_prior, "given": given is not None}
+    learner.metrics_ = {"clean_accuracy": interval(accuracy), "held-out rows": len(y_test)}
     if baseline is not None:
-        model.metrics_["baseline"] = {**interval(baseline), "learner": name}
-    model.metadata_ = {"rows trained on": len(y), "noise rate": noise.noise_rate}
+        learner.metrics_["baseline"] = {**interval(baseline), "learner": name}
+    if candidates:
+        learner.metrics_ |= {f"compared: {candidate_name(one)}": interval(one.accuracy) for one in candidates}
+        learner.metrics_["choice"] = explain_choice(candidates)
+    learner.metadata_ = {"rows trained on": len(y), "noise rate": noise.noise_rate}
     if np.ndim(table.X) > 2:
-        model.metadata_["image shape"] = list(table.X.shape[1:])
-    return FittedTable(method, network, model, noise, accuracy, name, baseline, len(y), len(y_test), unused, curves)
+        learner.metadata_["image shape"] = list(table.X.shape[1:])
+    return FittedTable(method, network, learner, noise, accuracy, name, baseline, len(y), len(y_test), unused, curves)
+
+
+def resolve_model(model: str | None, method: str | None, network: str | None) -> tuple[str, str]:
+    """Return the method and the network of a model; the model is "auto" if none of the three is given."""
+    if model is None:
+        return ("auto", "linear") if method is None and network is None else (method or "mcldce", network or "linear")
+    if model not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
+    if network not in (None, model):
+        raise ValueError(f"model {model} and network {network} exclude each other; give one of them")
+    if model in NETWORKS:
+        return method or "mcldce", model
+    if method is not None:
+        raise ValueError(f"model {model} has no methods; leave out method {method}, or give it with network linear")
+    return model, "linear"
+
+
+def candidate_name(candidate: Any) -> str:
+    """Return what a ``Candidate`` of CorrectedClassifier is called in a sentence or a table."""
+    return f"{candidate.name}, {'corrected' if candidate.corrected else 'uncorrected'}"
+
+
+def candidate_records(candidates: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the candidates for a program."""
+    return [
+        {
+            "name": one.name,
+            "corrected": bool(one.corrected),
+            "clean_accuracy": interval(one.accuracy),
+            "chosen": bool(one.chosen),
+        }
+        for one in candidates
+    ]
+
+
+def explain_choice(candidates: Sequence[Any]) -> str:
+    """Return a sentence that says which candidate was chosen, and why."""
+    chosen = [one for one in candidates if one.chosen]
+    best = max(candidates, key=lambda one: one.accuracy.estimate)
+    names = " and ".join(map(candidate_name, chosen)) or "none of them"
+    if len(chosen) > 1:
+        reason = "the mean of their probabilities is used"
+    elif best.chosen or len(candidates) == 1:
+        reason = "its estimated accuracy is the highest" if len(candidates) > 1 else "there is no other"
+    else:
+        gain = 100 * (best.accuracy.estimate - (chosen or [best])[0].accuracy.estimate)
+        reason = f"{candidate_name(best)} is estimated {gain:.1f} points higher, which is too little to be sure"
+        if best.corrected and chosen and not chosen[0].corrected:
+            reason += ", and a tie goes to the model without correction"
+    return f"Chosen: {names}; {reason}."
 
 
 def write_fit_page(
@@ -263,6 +355,8 @@ def make_classifier(
 ) -> Any:
     """Return the unfitted classifier of a method, with T or its estimator if the method takes one."""
     check_network(network, epochs)
+    if network == "linear" and method in CALLED:
+        return _make_model(method, transition, random_state)
     family: registry.Family = "linear" if network == "linear" else "deep"
     if method not in registry.names(family):
         kind = "linear models" if family == "linear" else "networks"
@@ -278,11 +372,35 @@ def make_classifier(
     return cls(**{name: value for name, value in given.items() if name in cls().get_params(deep=False)})
 
 
-def make_baseline(network: str, n_classes: int, **options: Any) -> tuple[str, Any]:
+def _make_model(name: str, transition: Any, random_state: Any) -> Any:
+    if name == "logistic":
+        known = registry.find_class("ForwardLogisticClassifier")
+        return registry.make(known.cls if known else "VolMin", transition=transition)
+    options = {"transition": transition, "random_state": random_state}
+    return registry.make("CorrectedClassifier", estimator=_make_trees(name, random_state), **options)
+
+
+def _make_trees(name: str, random_state: Any) -> Any:
+    """Return the trees that are to be corrected, or None if the model is to be chosen."""
+    if name == "auto":
+        return None
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+
+    if name == "forest":
+        return ExtraTreesClassifier(200, min_samples_leaf=2, random_state=random_state)
+    return HistGradientBoostingClassifier(random_state=random_state)
+
+
+def make_baseline(network: str, n_classes: int, method: str = "mcldce", **options: Any) -> tuple[str, Any]:
     """Return the name and the classifier that takes the noisy labels as they are; see :func:`make_classifier`."""
-    if network == "linear":
-        return "ridge without correction", make_classifier("mcldce", network, np.eye(n_classes), **options)
-    return "cross-entropy without correction", make_classifier(UNCORRECTED, network, None, **options)
+    if network != "linear":
+        return "cross-entropy without correction", make_classifier(UNCORRECTED, network, None, **options)
+    if method == "logistic":  # through T = I it is plain logistic regression
+        return "logistic regression without correction", make_classifier(method, network, np.eye(n_classes), **options)
+    if method in CALLED:
+        kind, name = ("forest", "extra-trees") if method == "forest" else ("trees", "boosted trees")
+        return f"{name} without correction", _make_trees(kind, options.get("random_state"))
+    return "ridge without correction", make_classifier("mcldce", network, np.eye(n_classes), **options)
 
 
 def make_transition_estimator(
@@ -301,11 +419,10 @@ def make_transition_estimator(
 
 def estimated_transition(
     features: Any, y: NDArray[Any], weights: FloatArray | None, estimator: Any
-) -> tuple[FloatArray, FloatArray | None]:
-    """Return T, estimated from the :func:`features` of a table, and its standard errors if the estimator has them."""
+) -> tuple[FloatArray, Any]:
+    """Return T, estimated from the :func:`features` of a table, and the fitted estimator."""
     classes, codes = np.unique(y, return_inverse=True)
-    T, fitted = resolve_transition(None, estimator, features, codes, classes, weights)
-    return T, transition_std(fitted)
+    return resolve_transition(None, estimator, features, codes, classes, weights)
 
 
 def transition_std(model: Any) -> FloatArray | None:

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from unflip import __version__
 from unflip._validation import FloatArray, check_transition
-from unflip.commands.fit import Noise, estimated_transition, features, labels, make_transition_estimator
+from unflip.commands.fit import (
+    Noise,
+    estimated_transition,
+    features,
+    labels,
+    make_classifier,
+    make_transition_estimator,
+)
 from unflip.commands.folders import written_folder
 from unflip.tables import Table
 
@@ -21,7 +28,7 @@ FILES = ("transition.json", "transition.csv", "transition.svg", "transition.png"
 def find_noise(
     table: Table,
     *,
-    network: str = "linear",
+    network: str | None = None,
     method: str | None = None,
     random_state: Any = None,
     progress: bool | str = False,
@@ -32,8 +39,9 @@ def find_noise(
     ----------
     table : Table
         A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
-    network : {"linear", "mlp", "cnn6"}, default="linear"
-        :class:`~unflip.transition.VolMin`, or :class:`~unflip.transition.CrossFitEM` with that network.
+    network : {"linear", "mlp", "cnn6"}, default=None
+        :class:`~unflip.transition.VolMin`, or :class:`~unflip.transition.CrossFitEM` with that network. If None, T is
+        that of :class:`~unflip.CorrectedClassifier`, as in :func:`~unflip.commands.fit_table`.
     method : str, default=None
         The name of another estimator of T in :mod:`unflip.registry`.
     random_state : int, RandomState instance or None, default=None
@@ -41,9 +49,13 @@ def find_noise(
         Whether to show the progress of a network.
     """
     y, weights = labels(table), table.sample_weight
-    estimator = make_transition_estimator(method, network, random_state=random_state, progress=progress)
-    T, _ = estimated_transition(features(table, network), y, weights, estimator)
-    return Noise.of(y, T, weights)
+    trained = network or "linear"
+    if network is None and method is None:
+        estimator = make_classifier("auto", trained, None, random_state=random_state)
+    else:
+        estimator = make_transition_estimator(method, trained, random_state=random_state, progress=progress)
+    T, fitted = estimated_transition(features(table, trained), y, weights, estimator)
+    return Noise.of(y, T, weights, list(getattr(fitted, "notes_", [])))
 
 
 def write_transition(noise: Noise, folder: str | os.PathLike[str]) -> Path:

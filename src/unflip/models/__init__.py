@@ -6,8 +6,9 @@ from unflip.models.folder import FORMAT, Savable, load
 
 if TYPE_CHECKING:
     from unflip.models._card import card
+    from unflip.models.arrays import as_arrays
 
-__all__ = ["FORMAT", "Savable", "card", "load"]
+__all__ = ["FORMAT", "Savable", "as_arrays", "card", "load"]
 
 
 def __getattr__(name: str) -> Any:
@@ -15,4 +16,8 @@ def __getattr__(name: str) -> Any:
         from unflip.models._card import card
 
         return card
+    if name == "as_arrays":
+        from unflip.models.arrays import as_arrays
+
+        return as_arrays
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

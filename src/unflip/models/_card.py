@@ -60,7 +60,8 @@ def _data(model: Any, classifier: Any) -> str:
         given, used = preprocessor.n_features_in_, len(preprocessor.numbers_)
         parts.append(f"Samples are arrays of {given} numbers, {used} of which are used.")
     else:
-        columns = [(name, "number, standardized") for name in preprocessor.numbers_]
+        number = "number, standardized" if preprocessor.standardize else "number"
+        columns = [(name, number) for name in preprocessor.numbers_]
         columns += [(name, f"category, {len(values)} values") for name, values in preprocessor.categories_.items()]
         parts.append("Columns used:\n\n" + _table(("column", "as"), columns))
         if preprocessor.unused_:

@@ -18,7 +18,7 @@ from unflip.core import ClassSums
 Arrays = dict[str, NDArray[Any]]
 
 OMITTED = {"omitted": True}  # stands for what only code could restore, such as the estimator that T came from
-MAY_BE_OMITTED = ("transition", "transition_estimator_", "random_state", "checkpoint", "cv")
+MAY_BE_OMITTED = ("transition", "transition_estimator_", "random_state", "checkpoint", "cv", "estimator")
 # These stay in model.json, where people look for them.
 READABLE = ("classes_", "transition_", "class_prior_", "transition", "class_prior")
 LARGEST_READABLE = 10_000  # numbers

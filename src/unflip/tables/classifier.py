@@ -21,15 +21,15 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     Images go to the classifier as they are, so that whatever :func:`unflip.tables.read_table` reads can be fitted and
     saved together with what is known about it.
 
-    If the classifier is a linear one that needs T and was not given one, T is estimated by
-    :class:`~unflip.transition.VolMin` from the preprocessed numbers in their own units, because VolMin chooses their
-    scale itself. The classifier gets standardized numbers.
+    :class:`~unflip.CorrectedClassifier` and :class:`~unflip.transition.VolMin` get the numbers in their own units,
+    because they choose the scale themselves; other classifiers get standardized numbers. If the classifier is a linear
+    one that needs T and was not given one, VolMin estimates it.
 
     Parameters
     ----------
     classifier : classifier, default=None
-        Any classifier of the package that can be saved; it is cloned. If None,
-        :class:`~unflip.linear.MCLDCEClassifierCV` is used.
+        Any classifier of the package that can be saved; it is cloned. If None, :class:`~unflip.CorrectedClassifier`
+        compares several models.
     max_categories : int, default=50
         As in :class:`~unflip.tables.Preprocessor`.
 
@@ -55,8 +55,9 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> import pandas as pd
+    >>> from unflip import VolMin
     >>> frame = pd.DataFrame({"age": [20, 60, 25, 70] * 10, "town": ["Ulm", "Bonn", "Ulm", "Ulm"] * 10})
-    >>> model = TableClassifier().fit(frame, ["young", "old", "young", "old"] * 10)
+    >>> model = TableClassifier(VolMin()).fit(frame, ["young", "old", "young", "old"] * 10)
     >>> model.predict(pd.DataFrame({"town": ["Rome"], "age": [65]})).tolist()
     ['old']
     """
@@ -95,7 +96,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         if np.ndim(X) > 2:
             return X
         entry = registry.find_class(type(self._unfitted()).__name__)
-        standardize = entry is None or entry.family != "transition"  # an estimator of T chooses the scale itself
+        standardize = entry is None or not entry.own_scale
         self.preprocessor_ = Preprocessor(self.max_categories, standardize=standardize).fit(X)
         return self.preprocessor_.transform(X, standardize=False)
 
@@ -114,11 +115,10 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
             raise ValueError(f"{name} is not trained in epochs; leave evaluate out")
         params = classifier.get_params(deep=False)
         estimator, entry = None, registry.find_class(name)
-        needs_transition = entry and (entry.family, entry.takes_transition, entry.robust) == ("linear", True, False)
+        linear = entry is not None and entry.family == "linear" and not entry.own_scale
         transition = params.get("transition")
-        if (needs_transition and transition is None) or (
-            entry and entry.family == "linear" and hasattr(transition, "fit")
-        ):
+        needs_transition = entry is not None and entry.takes_transition and not entry.robust
+        if linear and (hasattr(transition, "fit") or (needs_transition and transition is None)):
             given = {key: params.get(key) for key in ("classes", "random_state")}
             classes, codes = check_labels(y, params.get("classes"))
             T, estimator = resolve_transition(
@@ -183,7 +183,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def _unfitted(self) -> Any:
         if self.classifier is None:
-            return registry.make("MCLDCEClassifierCV")
+            return registry.make("CorrectedClassifier")
         if not hasattr(self.classifier, "predict_proba"):
             raise ValueError(f"classifier must be a classifier with predict_proba; got {self.classifier!r}")
         return clone(self.classifier)
@@ -220,4 +220,5 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
 
 def _choices() -> str:
-    return ", ".join(name for name in saved_classes() if name not in ("TableClassifier", "Preprocessor"))
+    classifiers = [entry for entry in registry.ENTRIES if entry.saved and entry.family not in ("table", "arrays")]
+    return ", ".join(entry.cls for entry in classifiers)
