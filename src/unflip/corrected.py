@@ -34,7 +34,7 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
-from unflip.transition.stacked import StackedEM, default_models, tempered
+from unflip.transition.stacked import Stack, StackedEM, default_models, tempered
 from unflip.transition.volmin import VolMin
 
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
@@ -334,7 +334,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             return
         found = w.shape_ != "none"
         predictions = {(name, False): q for name, q in w.noisy_proba_.items()}
-        predictions[BLEND, False] = np.tensordot(w.noisy_weights_, list(w.noisy_proba_.values()), 1)
+        predictions[BLEND, False] = w.plain_proba_
         if found:
             sharp = zip(w.posteriors_.items(), w.stack_.temperatures, strict=True)
             predictions |= {(name, True): tempered(p, t) for (name, p), t in sharp}
@@ -343,18 +343,31 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.candidates_ = self._candidates(predictions, codes, weights, chosen)
         name, corrected = chosen
         self.oof_proba_ = predictions[chosen]
-        weighed = zip(w.names_, w.weights_, strict=True) if corrected else zip(models, w.noisy_weights_, strict=True)
-        shares: dict[str, float] = dict(weighed) if name == BLEND else {name: 1.0}
-        if corrected and JOINT in w.names_:
-            shares[JOINT] = shares.pop(JOINT, 0.0) + shares.pop(LINEAR, 0.0)  # one linear model through T
-            models[JOINT] = VolMin(transition=self.transition_, classes=np.arange(c))
+        linear = self.transition_ if corrected else np.eye(c)
+        models[JOINT] = VolMin(transition=linear, scaling=w.scaling_, classes=np.arange(c))
+        stack = w.stack_ if corrected else w.plain_
+        R = bayes(w.oof_proba_, codes, self.transition_) if corrected else None
+        if name != BLEND:
+            self.estimator_ = self._member(models, name, X, codes, R, weights)
+            return
+        shares = dict(zip(w.names_, stack.weights, strict=True))
+        sharpness = dict(zip(w.names_, stack.temperatures, strict=True))
+        sharpness[JOINT] = 1.0  # the fit found its own
+        if corrected:
+            shares[JOINT] += shares.pop(LINEAR)  # one linear model through T
         shares = {key: share for key, share in shares.items() if share > LEAST_SHARE}
-        R = bayes(self.witness_.oof_proba_, codes, self.transition_) if corrected else None
-        members = [
-            fit_codes(models[key], X, codes, weights) if key == JOINT else fit_soft(models[key], X, codes, R, weights)
-            for key in shares
-        ]
-        self.estimator_ = Blend(members, np.array(list(shares.values())) / sum(shares.values()), c)
+        members = [self._member(models, key, X, codes, R, weights) for key in shares]
+        share = np.array(list(shares.values())) / sum(shares.values())
+        if corrected:  # soft labels are calibrated already
+            self.estimator_ = Blend(members, share, np.ones(len(share)), np.eye(1, 1 + c)[0])
+        else:
+            self.estimator_ = Blend(members, share, np.array([sharpness[k] for k in shares]), stack.calibration)
+
+    def _member(
+        self, models: dict[str, Any], name: str, X: Any, codes: IntArray, R: FloatArray | None, weights: Any
+    ) -> Any:
+        soft = None if name == JOINT else R  # which is fitted through T itself
+        return fit_soft(models[name], X, codes, soft, weights)
 
     def _choose(
         self,
@@ -414,16 +427,18 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
 
 
 class Blend:
-    """The weighted average of fitted classifiers' probabilities."""
+    """The weighted average of fitted classifiers' probabilities, each at its temperature, calibrated."""
 
-    def __init__(self, members: list[Any], weights: FloatArray, n_classes: int) -> None:
-        self.members, self.weights = members, weights
-        self.codes_ = self.classes_ = np.arange(n_classes)
+    def __init__(
+        self, members: list[Any], weights: FloatArray, temperatures: FloatArray, calibration: FloatArray
+    ) -> None:
+        self.members, self.weights, self.temperatures, self.calibration = members, weights, temperatures, calibration
+        self.codes_ = self.classes_ = np.arange(len(calibration) - 1)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of all classes, shape (n_samples, n_classes)."""
-        parts = zip(self.weights, self.members, strict=True)
-        return np.sum([w * predicted_codes(model, X, len(self.codes_)) for w, model in parts], axis=0)
+        p = [predicted_codes(model, X, len(self.codes_)) for model in self.members]
+        return Stack(np.eye(0), self.weights, self.temperatures, self.calibration).mean(p)
 
 
 def fit_soft(model: Any, X: Any, codes: IntArray, R: FloatArray | None, weights: FloatArray | None) -> Any:
