@@ -19,7 +19,7 @@ LAYERS = (
     {"tables"},
     {"deep", "metrics"},
     {"transition"},
-    {"linear"},
+    {"linear", "corrected"},
     {"audit"},
     {"bench"},
     {"report", "page"},

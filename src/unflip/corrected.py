@@ -29,12 +29,12 @@ from unflip._base import (
 )
 from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.core.ldce import project_to_simplex, pseudo_inverse
-from unflip.core.posterior import bayes, inverted_posterior
+from unflip.core.posterior import bayes, blended, inverted_posterior, tempered
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
-from unflip.transition.stacked import Stack, StackedEM, default_models, tempered
+from unflip.transition.stacked import StackedEM, default_models
 from unflip.transition.volmin import VolMin
 
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
@@ -265,8 +265,10 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         model, codes = self.estimator_, np.arange(len(self.classes_))
         if isinstance(model, SavedBlend):
             return model
-        members, weights = (model.members, model.weights) if isinstance(model, Blend) else ([model], np.ones(1))
-        return SavedBlend([as_arrays(one, codes[one.codes_]) for one in members], weights, codes)
+        if not isinstance(model, Blend):
+            return SavedBlend([as_arrays(model, codes[model.codes_])], classes=codes)
+        members = [as_arrays(one, codes[one.codes_]) for one in model.members]
+        return SavedBlend(members, model.weights, codes, model.temperatures, model.calibration)
 
     # -- T and the posteriors of the training rows
 
@@ -438,7 +440,7 @@ class Blend:
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of all classes, shape (n_samples, n_classes)."""
         p = [predicted_codes(model, X, len(self.codes_)) for model in self.members]
-        return Stack(np.eye(0), self.weights, self.temperatures, self.calibration).mean(p)
+        return blended(p, self.weights, self.temperatures, self.calibration)
 
 
 def fit_soft(model: Any, X: Any, codes: IntArray, R: FloatArray | None, weights: FloatArray | None) -> Any:

@@ -97,6 +97,21 @@ def test_a_blend_is_the_weighted_mean(iris, tmp_path):
         single.save(tmp_path / "other")
 
 
+def test_a_blend_is_calibrated(iris, tmp_path):
+    X, y = iris
+    members = [LogisticRegression(C=C, max_iter=1000).fit(X, y) for C in (0.1, 10)]
+    temperatures, theta = np.array([2.0, 0.5]), np.array([1.5, 0.3, -0.2, 0.0])
+    blend = as_arrays(Blend(members, temperatures=temperatures, calibration=theta))
+    powers = [member.predict_proba(X) ** t for member, t in zip(members, temperatures, strict=True)]
+    mean = np.mean([p / p.sum(axis=1, keepdims=True) for p in powers], axis=0)
+    expected = mean**1.5 * np.exp(theta[1:])
+    blend.save(tmp_path / "model")
+    found = unflip.load(tmp_path / "model").predict_proba(X)
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), rtol=1e-9)
+    with pytest.raises(ValueError, match="temperatures and calibration"):
+        Blend(members, temperatures=[1.0])
+
+
 def test_a_member_may_lack_a_class(iris, tmp_path):
     X, y = iris
     whole = LogisticRegression(max_iter=1000).fit(X, y)

@@ -1,7 +1,10 @@
 """What a label probably was before the noise."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
 from unflip._validation import FloatArray, IntArray, check_codes, check_prior, check_same_length, check_transition
 
@@ -47,6 +50,27 @@ def clean_posterior(
     total = joint.sum(axis=1, keepdims=True)
     # If a column of T is zero, nothing explains the label and only the prior is known.
     return np.where(total > 0, joint / np.where(total > 0, total, 1), pi)
+
+
+def tempered(p: FloatArray, t: float) -> FloatArray:
+    """Return p^t with rows that sum to one."""
+    return p if t == 1 else softmax(t * np.log(np.maximum(p, 1e-12)), axis=1)
+
+
+def calibrated(p: FloatArray, theta: FloatArray) -> FloatArray:
+    """Return softmax(t log p + b) for theta = (t, b), shape (n_samples, n_classes)."""
+    if theta[0] == 1 and not theta[1:].any():
+        return p
+    q: FloatArray = softmax(theta[0] * np.log(np.maximum(p, 1e-9)) + theta[1:], axis=1)
+    return q
+
+
+def blended(
+    posteriors: Sequence[FloatArray], weights: FloatArray, temperatures: FloatArray, theta: FloatArray
+) -> FloatArray:
+    """Return the average of posteriors, each at its temperature, with weights, calibrated by theta."""
+    parts = zip(weights, posteriors, temperatures, strict=True)
+    return calibrated(np.sum([w * tempered(p, t) for w, p, t in parts], axis=0), theta)
 
 
 def bayes(p: FloatArray, codes: IntArray, T: FloatArray) -> FloatArray:

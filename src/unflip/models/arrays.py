@@ -15,6 +15,7 @@ from sklearn.utils.sparsefuncs import inplace_column_scale
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from unflip._validation import FloatArray
+from unflip.core.posterior import blended
 from unflip.models.folder import Savable
 from unflip.models.trees import TreeEnsemble
 from unflip.registry import saved_classes
@@ -52,7 +53,9 @@ def as_arrays(estimator: Any, classes: NDArray[Any] | None = None) -> Any:
     if classes is not None:
         return _renamed(as_arrays(estimator), classes)
     if isinstance(estimator, Blend):
-        return Blend([as_arrays(member) for member in estimator.members_], estimator.weights_, estimator.classes_)
+        members = [as_arrays(member) for member in estimator.members_]
+        names = ("weights_", "classes_", "temperatures_", "calibration_")
+        return Blend(members, *(getattr(estimator, name) for name in names))
     if isinstance(estimator, Savable) and type(estimator).__name__ in saved_classes():
         if not estimator._fitted_state():
             raise ValueError(f"this {type(estimator).__name__} is not fitted yet; call fit first")
@@ -206,9 +209,9 @@ class Projected(_Arrays):
 
 
 class Blend(_Arrays):
-    """The weighted mean of the probabilities of several fitted classifiers::
+    """The weighted mean of the probabilities of several fitted classifiers, each at a temperature, calibrated::
 
-        P(k | x)  =  sum_m weights_[m] P_m(k | x)
+        P(k | x)  =  softmax(t log p + b)_k,     p  =  sum_m weights_[m] P_m(x)^temperatures_[m] / Z
 
     Parameters
     ----------
@@ -218,24 +221,35 @@ class Blend(_Arrays):
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted; a member that does not know a class gives it probability zero. If None, they are those of
         the first member.
+    temperatures, calibration : array-like of shape (n_members,) and (1 + n_classes,), default=None
+        Temperatures, and (t, b). If None, they change nothing.
 
     Attributes
     ----------
     members_ : list of classifiers
-    weights_ : ndarray of shape (n_members,)
+    weights_, temperatures_, calibration_ : ndarray
     """
 
     members_: list[Any]
     weights_: FloatArray
+    temperatures_: FloatArray
+    calibration_: FloatArray
 
     def __init__(
         self,
         members: Sequence[Any] | None = None,
         weights: ArrayLike | None = None,
         classes: ArrayLike | None = None,
+        temperatures: ArrayLike | None = None,
+        calibration: ArrayLike | None = None,
     ) -> None:
-        if members is not None:  # load makes an empty one and fills it
-            self._set(list(members), weights, classes)
+        if members is None:  # load makes an empty one and fills it
+            return
+        self._set(list(members), weights, classes)
+        n, c = len(self.members_), len(self.classes_)
+        self.temperatures_ = np.ones(n) if temperatures is None else np.asarray(temperatures, dtype=np.float64)
+        self.calibration_ = np.eye(1, 1 + c)[0] if calibration is None else np.asarray(calibration, dtype=np.float64)
+        self._check_calibration()
 
     def _set(self, members: list[Any], weights: ArrayLike | None, classes: ArrayLike | None) -> None:
         given = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -250,10 +264,12 @@ class Blend(_Arrays):
         self._check_members()
 
     def predict_proba(self, X: Any) -> FloatArray:
-        total = np.zeros((_num_samples(X), len(self.classes_)))
-        for member, w in zip(self.members_, self.weights_, strict=True):
-            total[:, np.searchsorted(self.classes_, member.classes_)] += w * member.predict_proba(X)
-        return total
+        posteriors = []
+        for member in self.members_:
+            p = np.zeros((_num_samples(X), len(self.classes_)))
+            p[:, np.searchsorted(self.classes_, member.classes_)] = member.predict_proba(X)
+            posteriors.append(p)
+        return blended(posteriors, self.weights_, self.temperatures_, self.calibration_)
 
     @property
     def codes_(self) -> NDArray[Any]:
@@ -267,8 +283,15 @@ class Blend(_Arrays):
     def _fitted_state(self) -> dict[str, Any]:
         for member in getattr(self, "members_", ()):  # encode would say less
             _check_member(member)
-        names = ("classes_", "n_features_in_", "feature_names_in_", "members_", "weights_")
+        names = ["classes_", "n_features_in_", "feature_names_in_"]
+        names += ["members_", "weights_", "temperatures_", "calibration_"]
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    def _check_calibration(self) -> None:
+        found = [np.asarray(a).shape for a in (self.temperatures_, self.calibration_)]
+        expected = [(len(self.members_),), (1 + len(self.classes_),)]
+        if found != expected or not (np.isfinite(self.temperatures_).all() and np.isfinite(self.calibration_).all()):
+            raise ValueError(f"temperatures and calibration must be finite, of shapes {expected}; got shapes {found}")
 
     def _check_members(self) -> None:
         for member in self.members_:
@@ -288,6 +311,7 @@ class Blend(_Arrays):
             raise ValueError(f"there are {len(self.members_)} members and weights of shape {self.weights_.shape}")
         if not ((self.weights_ >= 0).all() and abs(self.weights_.sum() - 1) < 1e-9):
             raise ValueError(f"the weights must not be negative and must sum to one; got {self.weights_}")
+        self._check_calibration()
         self._check_members()
         super()._check_fitted_state()
 

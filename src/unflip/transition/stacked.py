@@ -24,7 +24,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from unflip._base import check_training_data, fit_codes, predicted_codes, seeded
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.core.ldce import solve_prior, well_conditioned
-from unflip.core.posterior import bayes, inverted_posterior
+from unflip.core.posterior import bayes, blended, calibrated, inverted_posterior, tempered
 from unflip.transition._cross_fit import ALPHA, fit_model, prepare
 from unflip.transition._uncertainty import posterior_std
 from unflip.transition.volmin import VolMin
@@ -94,9 +94,7 @@ class Stack(NamedTuple):
 
     def mean(self, posteriors: Sequence[FloatArray]) -> FloatArray:
         """Return the calibrated average of posteriors, shape (n, c) each."""
-        parts = zip(self.weights, posteriors, self.temperatures, strict=True)
-        average = np.sum([w * tempered(p, t) for w, p, t in parts], axis=0)
-        return calibrated(average, self.calibration)
+        return blended(posteriors, self.weights, self.temperatures, self.calibration)
 
 
 class LinearModel(ClassifierMixin, BaseEstimator):
@@ -361,11 +359,6 @@ def out_of_fold(
     return p
 
 
-def tempered(p: FloatArray, t: float) -> FloatArray:
-    """Return p^t with rows that sum to one."""
-    return p if t == 1 else softmax(t * np.log(np.maximum(p, 1e-12)), axis=1)
-
-
 def log_likelihood(p: FloatArray, codes: IntArray, T: FloatArray) -> FloatArray:
     """Return log (p T)[y] of each row."""
     return np.log(np.maximum(np.einsum("nk,kn->n", p, T[:, codes]), 1e-12))
@@ -420,12 +413,6 @@ def calibration(p: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) ->
     data = np.log(np.maximum(p, 1e-9)), T[:, codes].T, w / w.sum()
     start = np.concatenate([[1.0], np.zeros(p.shape[1])])
     return np.asarray(minimize(_calibration, start, args=data, jac=True, method="L-BFGS-B").x)
-
-
-def calibrated(p: FloatArray, theta: FloatArray) -> FloatArray:
-    """Return softmax(t log p + b)."""
-    q: FloatArray = softmax(theta[0] * np.log(np.maximum(p, 1e-9)) + theta[1:], axis=1)
-    return q
 
 
 def _calibration(theta: FloatArray, z: FloatArray, columns: FloatArray, v: FloatArray) -> tuple[float, FloatArray]:
