@@ -5,9 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.multioutput import MultiOutputRegressor
-from sklearn.utils import Tags, _safe_indexing, check_array, check_random_state, get_tags
+from sklearn.utils import Tags, _safe_indexing, assert_all_finite, check_array, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -33,7 +34,7 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
-from unflip.transition.stacked import StackedEM, default_models, tempered
+from unflip.transition.stacked import Stack, StackedEM, default_models, tempered
 from unflip.transition.volmin import VolMin
 
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
@@ -211,17 +212,25 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             raise ValueError(f"estimator must be a scikit-learn classifier or regressor, or None; got {model!r}")
         if self._kind() == "inverted" and not hasattr(model, "predict_proba"):
             raise ValueError(
-                f"{type(model).__name__} takes no sample weights and has no predict_proba, so T cannot correct it; give "
-                "one of both, or wrap it in CalibratedClassifierCV"
+                f"{type(model).__name__} takes no sample weights and has no predict_proba, so T cannot correct it; "
+                "choose a model with either, or wrap it in CalibratedClassifierCV"
             )
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, IntArray, FloatArray | None]:
         if self.estimator is None:
             return check_training_data(self, X, y, sample_weight, classes=self.classes)
         check_rows(X, y)
+        if hasattr(X, "dask"):
+            raise ValueError(
+                "X is a Dask collection, but CorrectedClassifier holds its data in memory; pass X.compute(), or fit "
+                "MCLDCEClassifier or ForwardLogisticClassifier, which read data of any size"
+            )
+        _check_table(X)
         X, y = validate_data(self, X, y, skip_check_array=True)  # the model checks X as it takes it
         (X,) = indexable(X)
         y = column_or_1d(y, warn=True)
+        if np.asarray(y).dtype.kind == "f":
+            assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         self.classes_, codes = check_labels(y, self.classes)
         if sample_weight is None:
@@ -234,6 +243,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             finite: Any = "allow-nan" if isinstance(self.estimator_, SavedBlend) else True
             kinds: Any = [np.float64, np.float32]
             return validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite=finite)
+        _check_table(X)
         return validate_data(self, X, reset=False, skip_check_array=True)
 
     # -- saving
@@ -274,8 +284,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
                 models = [m for m in default_models(numbers, c) if _inner(m[1]) is not _inner(self.estimator)] + [own]
         elif numbers is None:
             raise ValueError(
-                f"T and the clean labels are estimated from numbers, which this X is not, because {_name(self.estimator)} "
-                "has no probabilities of its own. Encode X before, or pass a classifier with predict_proba"
+                f"{_name(self.estimator)} has no predict_proba, so other models estimate T, which take only finite "
+                "numbers. Encode X and fill its gaps before, or choose a classifier with predict_proba"
             )
         seen = X if numbers is None else numbers
         self.witness_ = StackedEM(
@@ -324,7 +334,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             return
         found = w.shape_ != "none"
         predictions = {(name, False): q for name, q in w.noisy_proba_.items()}
-        predictions[BLEND, False] = np.tensordot(w.noisy_weights_, list(w.noisy_proba_.values()), 1)
+        predictions[BLEND, False] = w.plain_proba_
         if found:
             sharp = zip(w.posteriors_.items(), w.stack_.temperatures, strict=True)
             predictions |= {(name, True): tempered(p, t) for (name, p), t in sharp}
@@ -333,18 +343,31 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.candidates_ = self._candidates(predictions, codes, weights, chosen)
         name, corrected = chosen
         self.oof_proba_ = predictions[chosen]
-        names, shares = (w.names_, w.weights_) if corrected else (list(models), w.noisy_weights_)
-        shares = dict(zip(names, shares, strict=True)) if name == BLEND else {name: 1.0}
-        if corrected and JOINT in w.names_:
-            shares[JOINT] = shares.pop(JOINT, 0.0) + shares.pop(LINEAR, 0.0)  # one linear model through T
-            models[JOINT] = VolMin(transition=self.transition_, classes=np.arange(c))
+        linear = self.transition_ if corrected else np.eye(c)
+        models[JOINT] = VolMin(transition=linear, scaling=w.scaling_, classes=np.arange(c))
+        stack = w.stack_ if corrected else w.plain_
+        R = bayes(w.oof_proba_, codes, self.transition_) if corrected else None
+        if name != BLEND:
+            self.estimator_ = self._member(models, name, X, codes, R, weights)
+            return
+        shares = dict(zip(w.names_, stack.weights, strict=True))
+        sharpness = dict(zip(w.names_, stack.temperatures, strict=True))
+        sharpness[JOINT] = 1.0  # the fit found its own
+        if corrected:
+            shares[JOINT] += shares.pop(LINEAR)  # one linear model through T
         shares = {key: share for key, share in shares.items() if share > LEAST_SHARE}
-        R = bayes(self.witness_.oof_proba_, codes, self.transition_) if corrected else None
-        members = [
-            fit_codes(models[key], X, codes, weights) if key == JOINT else fit_soft(models[key], X, codes, R, weights)
-            for key in shares
-        ]
-        self.estimator_ = Blend(members, np.array(list(shares.values())) / sum(shares.values()), c)
+        members = [self._member(models, key, X, codes, R, weights) for key in shares]
+        share = np.array(list(shares.values())) / sum(shares.values())
+        if corrected:  # soft labels are calibrated already
+            self.estimator_ = Blend(members, share, np.ones(len(share)), np.eye(1, 1 + c)[0])
+        else:
+            self.estimator_ = Blend(members, share, np.array([sharpness[k] for k in shares]), stack.calibration)
+
+    def _member(
+        self, models: dict[str, Any], name: str, X: Any, codes: IntArray, R: FloatArray | None, weights: Any
+    ) -> Any:
+        soft = None if name == JOINT else R  # which is fitted through T itself
+        return fit_soft(models[name], X, codes, soft, weights)
 
     def _choose(
         self,
@@ -381,7 +404,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def _sentences(self, codes: IntArray) -> Any:
         if self.oof_proba_ is None:
-            yield "There are too few rows to hold any out, so noise was not looked for and the labels are taken as they are."
+            yield "There are too few rows to hold any out, so noise was not looked for: labels are taken as they are."
         if self.overlap_:
             suspected = self.witness_.suspected_
             rate = 1 - float(np.bincount(codes, minlength=len(suspected)) @ np.diag(suspected)) / len(codes)
@@ -404,16 +427,18 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
 
 
 class Blend:
-    """The weighted average of fitted classifiers' probabilities."""
+    """The weighted average of fitted classifiers' probabilities, each at its temperature, calibrated."""
 
-    def __init__(self, members: list[Any], weights: FloatArray, n_classes: int) -> None:
-        self.members, self.weights = members, weights
-        self.codes_ = self.classes_ = np.arange(n_classes)
+    def __init__(
+        self, members: list[Any], weights: FloatArray, temperatures: FloatArray, calibration: FloatArray
+    ) -> None:
+        self.members, self.weights, self.temperatures, self.calibration = members, weights, temperatures, calibration
+        self.codes_ = self.classes_ = np.arange(len(calibration) - 1)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of all classes, shape (n_samples, n_classes)."""
-        parts = zip(self.weights, self.members, strict=True)
-        return np.sum([w * predicted_codes(model, X, len(self.codes_)) for w, model in parts], axis=0)
+        p = [predicted_codes(model, X, len(self.codes_)) for model in self.members]
+        return Stack(np.eye(0), self.weights, self.temperatures, self.calibration).mean(p)
 
 
 def fit_soft(model: Any, X: Any, codes: IntArray, R: FloatArray | None, weights: FloatArray | None) -> Any:
@@ -433,6 +458,12 @@ def _numbers(X: Any) -> Any:
         return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     except (TypeError, ValueError):
         return None
+
+
+def _check_table(X: Any) -> None:
+    """Refuse a single row or column with scikit-learn's message."""
+    if np.ndim(X) == 1 and not sparse.issparse(X):
+        check_array(X)
 
 
 def _inner(model: Any) -> type:

@@ -1,0 +1,222 @@
+"""CorrectedClassifier: every kind of model through T, the choice, and scikit-learn's contract."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingRegressor, HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from unflip import CorrectedClassifier
+from unflip.core import corrected_labels
+from unflip.corrected import fit_soft
+from unflip.noise import corrupt, pairflip, symmetric
+from unflip.transition import VolMin
+
+T4 = pairflip(4, 0.4)
+FOREST = ExtraTreesClassifier(50, min_samples_leaf=3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Four classes at the corners of a square, 40 % of the labels moved to the next class."""
+    X, y = make_blobs(900, centers=[[0, 0], [0, 4], [4, 0], [4, 4]], random_state=0)
+    return X[:600], corrupt(y[:600], T4, random_state=0), X[600:], y[600:]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DecisionTreeClassifier(min_samples_leaf=10, random_state=0),
+        HistGradientBoostingClassifier(max_iter=10),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        KNeighborsClassifier(15),
+        RidgeClassifier(),
+        Ridge(),
+        GradientBoostingRegressor(n_estimators=20),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("known", [True, False], ids=["T given", "T estimated"])
+def test_any_model_learns_the_clean_classes(blobs, model, known):
+    X, noisy, X_test, y_test = blobs
+    corrected = CorrectedClassifier(model, transition=T4 if known else None, cv=3, random_state=0).fit(X, noisy)
+    assert corrected.score(X_test, y_test) > 0.9
+    assert not hasattr(corrected, "predict_proba") or np.allclose(_proba(corrected, X_test).sum(axis=1), 1)
+    assert np.abs(corrected.transition_ - T4).max() < (1e-12 if known else 0.15)
+
+
+def _proba(model, X):
+    return model.predict_proba(X) if model._kind() != "labels" else np.ones((1, 1))
+
+
+class TestLimits:
+    def test_the_identity_is_the_uncorrected_model(self, blobs):
+        X, noisy, X_test, _ = blobs
+        corrected = CorrectedClassifier(FOREST, transition=np.eye(4)).fit(X, noisy)
+        np.testing.assert_allclose(corrected.predict_proba(X_test), clone(FOREST).fit(X, noisy).predict_proba(X_test))
+
+    def test_a_regressor_learns_the_rows_of_the_inverse(self, blobs):
+        X, noisy, X_test, _ = blobs
+        corrected = CorrectedClassifier(Ridge(), transition=T4).fit(X, noisy)
+        twin = Ridge().fit(X, corrected_labels(T4)[noisy])
+        np.testing.assert_allclose(corrected.estimator_.predict(X_test), twin.predict(X_test))
+
+    def test_soft_labels_are_weights(self, blobs):
+        X, _, X_test, _ = blobs
+        R = np.random.default_rng(0).dirichlet([1, 1, 1, 1], size=len(X))
+        kept = (R > 0.02) & (np.argsort(np.argsort(-R, axis=1), axis=1) < 3)
+        rows, labels = np.nonzero(kept)
+        twin = LogisticRegression(tol=1e-8).fit(X[rows], labels, sample_weight=R[rows, labels])
+        fitted = fit_soft(LogisticRegression(tol=1e-8), X, np.zeros(len(X), dtype=int), R, None)
+        np.testing.assert_allclose(fitted.predict_proba(X_test), twin.predict_proba(X_test), atol=1e-5)
+
+    def test_clean_labels_give_the_uncorrected_model(self):
+        X, y = load_digits(return_X_y=True)
+        model = CorrectedClassifier(FOREST, cv=3, random_state=0).fit(X[:800], y[:800])
+        np.testing.assert_array_equal(model.transition_, np.eye(10))
+        np.testing.assert_array_equal(model.predict(X[800:]), clone(FOREST).fit(X[:800], y[:800]).predict(X[800:]))
+
+
+class TestAutomatic:
+    def test_beats_every_uncorrected_model(self):
+        X, y = load_digits(return_X_y=True)
+        noisy = corrupt(y[:1000], pairflip(10, 0.35), random_state=0)
+        model = CorrectedClassifier(cv=3, random_state=0).fit(X[:1000], noisy)
+        scores = {c.name: c.accuracy.estimate for c in model.candidates_ if not c.corrected}
+        assert {"logistic", "extra-trees", "boosted trees", "blend"} == set(scores)
+        (chosen,) = (c for c in model.candidates_ if c.chosen)
+        assert chosen.corrected
+        assert chosen.accuracy.estimate > max(scores.values())
+        test = model.score(X[1000:], y[1000:])
+        assert test > clone(FOREST).fit(X[:1000], noisy).score(X[1000:], y[1000:]) + 0.05
+        assert chosen.accuracy.low - 0.03 < test < chosen.accuracy.high + 0.03
+
+    def test_says_when_noise_and_overlap_look_alike(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(300, 3)), rng.integers(3, size=300)
+        model = CorrectedClassifier(cv=3, random_state=0).fit(X, y)
+        assert model.overlap_ == any("overlap" in note for note in model.notes_)
+        np.testing.assert_array_equal(model.transition_, np.eye(3))
+
+    def test_says_when_there_are_too_few_rows(self):
+        model = CorrectedClassifier(random_state=0).fit(np.eye(6), list("ababab"))
+        assert "too few rows" in model.notes_[0]
+        assert model.candidates_ == []
+        assert set(model.predict(np.eye(6))) <= {"a", "b"}
+
+    def test_sparse(self, blobs):
+        X, noisy, X_test, y_test = blobs
+        model = CorrectedClassifier(cv=3, random_state=0).fit(sparse.csr_array(X), noisy)
+        assert model.score(sparse.csr_array(X_test), y_test) > 0.9
+
+    def test_same_seed_same_result(self, blobs):
+        X, noisy, X_test, _ = blobs
+        a, b = (CorrectedClassifier(cv=3, random_state=1).fit(X, noisy).predict_proba(X_test) for _ in range(2))
+        np.testing.assert_array_equal(a, b)
+
+
+class TestContract:
+    def test_labels_of_any_kind(self, blobs):
+        X, noisy, X_test, y_test = blobs
+        names = np.array(["ant", "bee", "cat", "dog"])
+        model = CorrectedClassifier(FOREST, transition=T4, cv=3, random_state=0).fit(X, names[noisy])
+        assert model.score(X_test, names[y_test]) > 0.9
+        assert list(model.classes_) == list(names)
+
+    def test_a_class_that_noise_emptied(self, blobs):
+        X, noisy, _, _ = blobs
+        model = CorrectedClassifier(FOREST, transition=symmetric(5, 0.2), classes=range(5), cv=3).fit(X, noisy)
+        assert model.predict_proba(X).shape == (600, 5)
+
+    def test_data_frame_with_categories(self, blobs):
+        X, noisy, X_test, y_test = blobs
+        frame, test = (pd.DataFrame(np.where(A > 2, "high", "low"), columns=["a", "b"]) for A in (X, X_test))
+        model = make_pipeline(OneHotEncoder(), LogisticRegression())
+        corrected = CorrectedClassifier(model, cv=3, random_state=0).fit(frame, noisy)
+        assert corrected.score(test, y_test) > 0.9
+        assert list(corrected.feature_names_in_) == ["a", "b"]
+
+    def test_grid_search_and_pipeline(self, blobs):
+        X, noisy, X_test, y_test = blobs
+        tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0)
+        grid = {"correctedclassifier__estimator__max_depth": [1, 4]}
+        pipeline = make_pipeline(StandardScaler(), CorrectedClassifier(tree, transition=T4, cv=2))
+        assert GridSearchCV(pipeline, grid, cv=2).fit(X, noisy).score(X_test, y_test) > 0.9
+
+    def test_groups_stay_together(self, blobs):
+        X, noisy, _, _ = blobs
+        groups = np.arange(600) // 4
+        model = CorrectedClassifier(FOREST, transition=T4, cv=GroupKFold(3), random_state=0)
+        model.fit(X, noisy, groups=groups)
+        assert all(not set(groups[train]) & set(groups[test]) for train, test in model.witness_.folds_)
+
+    def test_rows_of_weight_zero_do_not_count(self, blobs):
+        X, noisy, X_test, y_test = blobs
+        wrong = np.concatenate([noisy, np.zeros(600, dtype=int)])
+        weights = np.repeat([1.0, 0.0], 600)
+        model = CorrectedClassifier(FOREST, transition=T4, cv=3, random_state=0)
+        assert model.fit(np.vstack([X, X]), wrong, sample_weight=weights).score(X_test, y_test) > 0.9
+
+    @pytest.mark.slow
+    def test_seeds_matter_little(self):
+        X, y = load_digits(return_X_y=True)
+        noisy = corrupt(y[:1000], pairflip(10, 0.35), random_state=0)
+        scores = [
+            CorrectedClassifier(FOREST, cv=StratifiedKFold(3, shuffle=True, random_state=k), random_state=0)
+            .fit(X[:1000], noisy)
+            .score(X[1000:], y[1000:])
+            for k in range(3)
+        ]
+        assert np.std(scores) < 0.01
+
+    @pytest.mark.parametrize(
+        ("model", "message"), [(StandardScaler(), "classifier or regressor"), (FOREST.__class__, "classifier or reg")]
+    )
+    def test_other_objects_are_refused(self, blobs, model, message):
+        with pytest.raises(ValueError, match=message):
+            CorrectedClassifier(model).fit(*blobs[:2])
+
+
+@pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
+def test_boosting_libraries(blobs, package):
+    library = pytest.importorskip(package)
+    X, noisy, X_test, y_test = blobs
+    if package == "lightgbm":
+        model = library.LGBMClassifier(n_estimators=20, min_child_samples=10, verbose=-1, n_jobs=1)
+    else:
+        model = library.XGBClassifier(n_estimators=20, max_depth=3, n_jobs=1)
+    labels = np.array(["a", "b", "c", "d"])
+    corrected = CorrectedClassifier(model, transition=T4, cv=3, random_state=0).fit(X, labels[noisy])
+    assert corrected.score(X_test, labels[y_test]) > 0.9
+
+
+@parametrize_with_checks(
+    [CorrectedClassifier(LogisticRegression(), transition=VolMin(), cv=3)],
+    expected_failed_checks=lambda estimator: dict.fromkeys(
+        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+        "repeated rows fall into different folds",
+    ),
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [CorrectedClassifier(cv=3), CorrectedClassifier(DecisionTreeClassifier(random_state=0), cv=3)],
+    expected_failed_checks=lambda estimator: dict.fromkeys(
+        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+        "repeated rows fall into different folds",
+    ),
+)
+def test_scikit_learn_with_all_models(estimator, check):
+    check(estimator)

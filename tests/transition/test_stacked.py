@@ -1,0 +1,203 @@
+"""StackedEM: T against the truth, noise against overlap, and the parts against their formulas."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.datasets import load_digits, make_blobs, make_classification
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+
+from unflip.metrics import transition_error
+from unflip.noise import corrupt, pairflip, symmetric
+from unflip.transition import StackedEM
+from unflip.transition.stacked import (
+    SHAPES,
+    _calibration,
+    calibrated,
+    calibration,
+    expected_counts,
+    few_flips,
+    fit_stack,
+    log_likelihood,
+    lower_bounds,
+    make_folds,
+    repaired,
+    shared_rate,
+    temperature,
+    tempered,
+)
+
+
+def quick(**parameters):
+    """Two models that fit in milliseconds."""
+    models = [("logistic", LogisticRegression(max_iter=1000)), ("trees", ExtraTreesClassifier(30, min_samples_leaf=5))]
+    return StackedEM(estimators=models, random_state=0, **parameters)
+
+
+def sure_posteriors(T, n=4000, seed=0):
+    """Clean posteriors that are sure of most rows, and labels drawn from them through T."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(len(T), 0.1), size=n)
+    clean = np.array([rng.choice(len(T), p=row) for row in p])
+    return p, corrupt(clean, T, random_state=seed)
+
+
+class TestParts:
+    @pytest.mark.parametrize("shape", SHAPES)
+    def test_every_shape_is_a_transition_matrix_and_keeps_what_it_can_express(self, shape):
+        N = 1e6 * symmetric(4, 0.3)
+        np.testing.assert_allclose(SHAPES[shape](N), symmetric(4, 0.3), atol=1e-3)
+        rough = np.random.default_rng(0).integers(0, 50, size=(4, 4)) + 100 * np.eye(4)
+        np.testing.assert_allclose(SHAPES[shape](rough).sum(axis=1), 1)
+
+    def test_few_flips_takes_small_counts_for_chance(self):
+        N = np.array([[60.0, 38, 1.5], [1, 90, 1], [0, 1, 80]])
+        T = few_flips(N)
+        assert T[0, 2] < 0.001 < 0.3 < T[0, 1]
+
+    def test_counts_are_those_of_bayes_rule(self):
+        T = pairflip(3, 0.4)
+        p, y = sure_posteriors(T, 50)
+        w = np.linspace(0.5, 2, 50)
+        expected = np.zeros((3, 3))
+        for row, label, weight in zip(p, y, w, strict=True):
+            expected[:, label] += weight * row * T[:, label] / (row @ T[:, label])
+        np.testing.assert_allclose(expected_counts(p, y, w, T), expected)
+
+    def test_no_step_lowers_the_likelihood(self):
+        p, y = sure_posteriors(pairflip(3, 0.3), 800)
+        T, w, last = symmetric(3, 0.5), np.ones(800), -np.inf
+        for _ in range(10):
+            T = expected_counts(p, y, w, T)
+            T /= T.sum(axis=1, keepdims=True)
+            value = log_likelihood(p, y, T).sum()
+            assert value >= last - 1e-9
+            last = value
+
+    def test_weights_find_the_right_model(self):
+        p, y = sure_posteriors(np.eye(3), 2000)
+        stack = fit_stack([np.roll(p, 1, axis=1), p], y, np.ones(2000), np.eye(3), None)
+        assert stack.weights[1] > 0.95
+
+    def test_temperature_undoes_a_power(self):
+        T = symmetric(3, 0.2)
+        p, y = sure_posteriors(T, 4000)
+        assert temperature(tempered(p, 0.5), y, T, np.ones(4000)) == pytest.approx(2, rel=0.15)
+
+    def test_calibration_has_the_gradient_of_finite_differences(self):
+        rng = np.random.default_rng(0)
+        data = rng.normal(size=(20, 3)), pairflip(3, 0.3)[:, rng.integers(3, size=20)].T, np.full(20, 0.05)
+        theta = rng.normal(size=4)
+        step = 1e-6 * np.eye(4)
+        numeric = [(_calibration(theta + e, *data)[0] - _calibration(theta - e, *data)[0]) / 2e-6 for e in step]
+        np.testing.assert_allclose(_calibration(theta, *data)[1], numeric, atol=1e-6)
+
+    def test_calibration_undoes_a_bias(self):
+        T = pairflip(3, 0.3)
+        p, y = sure_posteriors(T, 20_000)
+        shifted = p * [1, 3, 0.5]
+        shifted /= shifted.sum(axis=1, keepdims=True)
+        theta = calibration(shifted, y, np.ones(len(y)), T)
+        np.testing.assert_allclose(calibrated(shifted, theta), p, atol=0.1)
+
+    def test_bounds_hold_and_come_close(self):
+        T = pairflip(4, 0.35)
+        wrong = 0
+        for seed in range(10):
+            p, y = sure_posteriors(T, 2000, seed)
+            bounds = lower_bounds(p @ T, y)
+            wrong += np.sum(bounds > 0.65)
+            assert bounds.mean() > 0.5
+        assert wrong <= binom.ppf(0.999, 40, 0.1)
+
+    def test_repair(self):
+        T = np.array([[0.1, 0.9, 0], [0, 1, 0], [0.3, 0.3, 0.4]])
+        better = repaired(T, np.array([0.5, 0.9, 0.2]))
+        np.testing.assert_allclose(better.sum(axis=1), 1)
+        assert better[0, 0] >= 0.5
+        assert np.linalg.cond(better) <= 10
+        np.testing.assert_allclose(better[2] / better[2].sum(), T[2], atol=1e-12)
+
+    @pytest.mark.parametrize(("shape", "T"), [("symmetric", symmetric(5, 0.4)), ("sparse", pairflip(5, 0.35))])
+    def test_recovery_with_growing_n(self, shape, T):
+        errors = []
+        for n in (300, 10_000):
+            p, y = sure_posteriors(T, n)
+            errors.append(
+                transition_error(fit_stack([p], y, np.ones(n), symmetric(5, 0.5), SHAPES[shape]).transition, T)
+            )
+        assert errors[1] < min(errors[0], 0.04)
+
+
+class TestFolds:
+    def test_cover_each_row_once(self):
+        y = np.repeat([0, 1, 2], [50, 40, 3])
+        folds = make_folds(5, None, y, None, np.random.RandomState(0))
+        assert sorted(np.concatenate([test for _, test in folds])) == list(range(93))
+        assert all(not set(train) & set(test) for train, test in folds)
+
+    def test_too_few_rows_are_not_split(self):
+        assert make_folds(5, None, np.array([0, 1, 0, 1]), None, np.random.RandomState(0)) == []
+
+    @pytest.mark.parametrize("cv", [1, True, [(np.arange(5), np.arange(5))]])
+    def test_what_is_no_partition_is_refused(self, cv):
+        with pytest.raises(ValueError, match="cv must"):
+            make_folds(cv, None, np.repeat([0, 1], 30), None, np.random.RandomState(0))
+
+
+class TestEstimate:
+    @pytest.mark.parametrize(
+        ("T", "shape"), [(pairflip(10, 0.35), {"sparse", "free"}), (symmetric(10, 0.4), {"symmetric"})]
+    )
+    def test_digits(self, T, shape):
+        X, y = load_digits(return_X_y=True)
+        noisy = corrupt(y, T, random_state=0)
+        model = quick(cv=3).fit(X / 16, noisy)
+        assert model.shape_ in shape
+        assert model.evidence_ > 3
+        assert transition_error(model.transition_, T) < 0.15
+        assert np.all(model.lower_bounds_ < np.diag(T) + 0.05)
+        rate = 1 - model.class_prior_ @ np.diag(model.transition_)
+        assert rate == pytest.approx(np.mean(noisy != y), abs=0.04)
+        assert np.mean(model.oof_proba_.argmax(axis=1) == y) > 0.88
+        assert 0 < model.transition_std_.max() < 0.1
+
+    def test_clean_labels_stay_clean(self):
+        X, y = load_digits(return_X_y=True)
+        model = quick(cv=3).fit(X[:900] / 16, y[:900])
+        assert model.shape_ == "none"
+        np.testing.assert_array_equal(model.transition_, np.eye(10))
+        assert not model.overlap_
+
+    def test_overlap_is_not_noise(self):
+        X, y = make_blobs(900, centers=[[0, 0], [1, 0], [0, 1]], cluster_std=1.0, random_state=0)
+        model = quick(cv=3).fit(X, y)
+        assert model.shape_ == "none"
+
+    def test_given_transition_is_kept(self):
+        X, y = make_blobs(300, centers=3, random_state=0)
+        T = symmetric(3, 0.3)
+        model = quick(transition=T, joint=False).fit(X, corrupt(y, T, random_state=0))
+        assert model.shape_ == "given"
+        np.testing.assert_array_equal(model.transition_, T)
+        assert np.mean(model.oof_proba_.argmax(axis=1) == y) > 0.9
+
+    def test_units_do_not_matter(self):
+        X, y = make_classification(400, 6, n_informative=4, n_classes=3, random_state=0)
+        noisy = corrupt(y, pairflip(3, 0.3), random_state=0)
+        models = [("trees", ExtraTreesClassifier(20, min_samples_leaf=5))]
+        found = [StackedEM(estimators=models, random_state=0).fit(Z, noisy).suspected_ for Z in (X, X * 1024)]
+        np.testing.assert_allclose(*found, atol=0.05)
+
+    def test_few_rows(self):
+        model = quick().fit(np.arange(8.0)[:, np.newaxis], [0, 1] * 4)
+        assert model.oof_proba_ is None
+        assert model.shape_ == "none"
+
+    def test_a_splitter(self):
+        X, y = make_blobs(200, centers=3, random_state=0)
+        assert quick(cv=StratifiedKFold(3), joint=False).fit(X, y).oof_proba_.shape == (200, 3)
+
+    def test_shared_rate_is_the_symmetric_matrix(self):
+        np.testing.assert_allclose(shared_rate(100 * pairflip(4, 0.2)), symmetric(4, 0.2))
