@@ -20,6 +20,7 @@ LAYERS = (
     {"deep", "metrics"},
     {"transition"},
     {"linear"},
+    {"corrected"},
     {"audit"},
     {"bench"},
     {"report", "page"},
