@@ -368,8 +368,11 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     def _member(
         self, models: dict[str, Any], name: str, X: Any, codes: IntArray, R: FloatArray | None, weights: Any
     ) -> Any:
-        soft = None if name == JOINT else R  # which is fitted through T itself
-        return fit_soft(models[name], X, codes, soft, weights)
+        if name != JOINT:
+            return fit_soft(models[name], X, codes, R, weights)
+        model = models[name].fit(X, codes, sample_weight=weights)  # through T itself
+        model.codes_ = np.arange(len(self.classes_))
+        return model
 
     def _choose(
         self,

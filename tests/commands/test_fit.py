@@ -78,7 +78,7 @@ class TestFit:
         assert np.allclose(proba.sum(axis=1), 1)
 
     def test_an_estimated_t_widens_the_interval(self, table, fitted):
-        given = fit_table(table, transition=fitted.noise.transition, random_state=0)
+        given = fit_table(table, model="mcldce", transition=fitted.noise.transition, random_state=0)
         assert given.accuracy.standard_error < fitted.accuracy.standard_error
 
     def test_a_method_without_t_has_it_estimated_for_the_accuracy(self):
