@@ -29,7 +29,7 @@ from unflip._base import (
 )
 from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.core.ldce import project_to_simplex, pseudo_inverse
-from unflip.core.posterior import bayes, blended, inverted_posterior, tempered
+from unflip.core.posterior import blended, inverted_posterior, tempered
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
@@ -40,7 +40,7 @@ from unflip.transition.volmin import VolMin
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
 MOST_LABELS = 3  # classes of a row that are trained on
 LEAST_SHARE = 0.02  # models with a smaller weight are left out of the blend
-CLEARLY = 1.5  # standard errors by which a single model must lead to be chosen over the blend
+CLEARLY = 1.0  # standard errors by which another model must lead to be chosen over the blend
 RARE = 20  # rows of a class below which its row of T follows the others
 JOINT, LINEAR, BLEND = "joint logistic", "logistic", "blend"
 
@@ -117,8 +117,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     Notes
     -----
     *The choice.* Each candidate's out-of-fold predictions are scored by :func:`unflip.metrics.clean_accuracy`. The
-    blend, an average whose weights make held-out labels likeliest, is taken unless a single model leads by 1.5 standard
-    errors of the paired difference; through T if noise was found, unless the models as they are lead by as much.
+    blend, an average whose weights make held-out labels likeliest, is taken unless a single model leads by a standard
+    error of the paired difference; through T if noise was found, unless the models as they are lead by as much.
 
     Examples
     --------
@@ -304,7 +304,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         """Return P(clean = k | x, noisy), shape (n, c); None if the labels are taken as they are."""
         if self.oof_proba_ is None or self.witness_.shape_ == "none":
             return None
-        return bayes(self.oof_proba_, codes, self.transition_)
+        return self.witness_.soft_labels(codes)
 
     def _fit_given(self, X: Any, codes: IntArray, weights: FloatArray | None, seed: int) -> None:
         model, kind, w = seeded(clone(self.estimator), seed), self._kind(), self.witness_
@@ -348,7 +348,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         linear = self.transition_ if corrected else np.eye(c)
         models[JOINT] = VolMin(transition=linear, scaling=w.scaling_, classes=np.arange(c))
         stack = w.stack_ if corrected else w.plain_
-        R = bayes(w.oof_proba_, codes, self.transition_) if corrected else None
+        R = w.soft_labels(codes) if corrected else None
         if name != BLEND:
             self.estimator_ = self._member(models, name, X, codes, R, weights)
             return
@@ -400,7 +400,12 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         for (name, corrected), p in predictions.items():
             T = self.transition_ if corrected else np.eye(c)
             score = clean_accuracy(
-                codes, p.argmax(axis=1), self.transition_, classes=np.arange(c), sample_weight=weights
+                codes,
+                p.argmax(axis=1),
+                self.transition_,
+                classes=np.arange(c),
+                sample_weight=weights,
+                transition_std=self.transition_std_,
             )
             likelihood = np.log(np.maximum(np.einsum("nk,kn->n", p, T[:, codes]), 1e-12))
             mean = float(np.average(likelihood, weights=weights))

@@ -35,7 +35,9 @@ REGIONS = (10, 15, 20, 30, 50, 80, 120, 200)  # sizes of the regions that bound 
 LEVEL = 0.1  # the probability that the bound of a class is wrong, over all its regions
 DOMINANCE = 1.25  # the diagonal of a row is at least so many times its largest other entry
 WORST_CONDITION = 10.0  # that of pair flips at 0.45; T^-1 magnifies what is beyond
-EVIDENCE = 1.5  # standard errors by which noise must explain held-out labels better than no noise
+EVIDENCE = 1.0  # standard errors by which noise must explain held-out labels better than no noise
+UNEVEN = 1.5  # standard errors by which a T with more than one rate must lead the symmetric one
+CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
 STEPS = 30  # of EM; more changed T by less than its error
 MOST_ROWS = 10_000  # that the models of a fold learn from
@@ -154,8 +156,9 @@ class StackedEM(BaseEstimator):
     shape_ : {"none", "symmetric", "smooth", "free", "sparse", "given"}
         The family of T that explains held-out labels best; "none" if the best-calibrated model without noise is not
         clearly worse.
-    evidence_ : float
-        The lead of the best T over no noise in the log-likelihood of held-out labels, in standard errors.
+    evidence_, share_ : float
+        The lead of the best T over no noise in the log-likelihood of held-out labels, in standard errors; and the
+        weight of this T in ``transition_``, the rest being the identity.
     suspected_ : ndarray of shape (n_classes, n_classes)
         The best T with noise, also where the evidence does not suffice.
     overlap_ : bool
@@ -176,11 +179,12 @@ class StackedEM(BaseEstimator):
 
     *Noise or overlap.* Classes that overlap make labels as hard to predict as noise does. But noise leaves a trace that
     overlap does not: no label is ever predicted with more than probability max_i T_ij, however typical the row. So T
-    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, by 1.5
-    standard errors of the difference; and a T with more than one rate must lead the symmetric one by as much.
-    Otherwise, or if the estimated rate is below 2 %, T is the identity, and ``overlap_`` tells whether noise remains
-    possible. What no data can tell apart is noise that goes both ways between two classes from two classes that share a
-    region, such as the digits 6 and 9 in features that ignore rotation.
+    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, by one
+    standard error of the difference; and a T with more than one rate must lead the symmetric one by 1.5. Otherwise, or
+    if the estimated rate is below 2 %, T is the identity, and ``overlap_`` tells whether noise remains possible.
+    Between one and three standard errors both explanations are averaged, posteriors and T alike, with the weights that
+    make held-out labels likeliest. What no data can tell apart is noise that goes both ways between two classes and two
+    classes that share a region, such as the digits 6 and 9 in features that ignore rotation.
 
     *Certified bounds.* Whatever T is, the share of label j in any region of rows is at most the largest entry of column
     j, which is T_jj if the diagonal dominates. The regions are the k rows with the largest out-of-fold q_j, for k
@@ -269,11 +273,18 @@ class StackedEM(BaseEstimator):
             found[shape] = plain - loss, posteriors, stack
         shape = max(found, key=lambda shape: float(w @ found[shape][0]))
         even = found["symmetric"]
-        if standard_errors(found[shape][0] - even[0], w) < EVIDENCE and noise_rate(noisy_prior, even[2]) > LEAST_RATE:
+        if standard_errors(found[shape][0] - even[0], w) < UNEVEN and noise_rate(noisy_prior, even[2]) > LEAST_RATE:
             shape = "symmetric"
         lead, posteriors, stack = found[shape]
         self.evidence_ = standard_errors(lead, w)
+        self.share_ = 1.0 if self.evidence_ > CERTAIN else share_of(lead, w)
         return self._finish(shape, None, stack, codes, w, posteriors)
+
+    def soft_labels(self, codes: IntArray) -> FloatArray:
+        """Return P(clean = k | x, noisy) of the training rows, whose noisy codes are given, shape (n, n_classes)."""
+        R = self.share_ * bayes(self.clean_proba_, codes, self.suspected_)
+        R[np.arange(len(codes)), codes] += 1 - self.share_
+        return R
 
     def _linear(self, X: Any, codes: IntArray, weights: FloatArray | None, T: FloatArray) -> FloatArray:
         """Return what a linear model through T predicts for the rows of each fold."""
@@ -289,19 +300,21 @@ class StackedEM(BaseEstimator):
         c = len(self.classes_)
         noisy_prior = np.bincount(codes, w, minlength=c) / w.sum()
         if given is not None or stack is None:
-            self.evidence_ = np.inf if given is not None else 0.0
+            self.evidence_, self.share_ = (np.inf, 1.0) if given is not None else (0.0, 0.0)
         self.suspected_ = np.eye(c) if stack is None else stack.transition
         rate = 0.0 if stack is None else noise_rate(noisy_prior, stack)
         found = given is not None or (self.evidence_ > EVIDENCE and rate > LEAST_RATE)
         self.shape_ = shape if found else "none"
         self.overlap_ = not found and rate > LEAST_RATE
-        self.transition_ = given if given is not None else self.suspected_ if found else np.eye(c)
+        self.share_ = self.share_ if found else 0.0
+        self.transition_ = self.share_ * (self.suspected_ if given is None else given) + (1 - self.share_) * np.eye(c)
         self.class_prior_ = solve_prior(noisy_prior, self.transition_)
         self.posteriors_ = dict(zip(self.names_, posteriors, strict=True)) if found and stack is not None else {}
         self.stack_ = stack if found or stack is None else self.plain_
         self.oof_proba_ = self.weights_ = None
         if stack is not None:
-            self.oof_proba_ = stack.mean(posteriors) if found else self.plain_proba_
+            self.clean_proba_ = stack.mean(posteriors)
+            self.oof_proba_ = self.share_ * self.clean_proba_ + (1 - self.share_) * self.plain_proba_
             self.weights_ = self.stack_.weights
         estimated = found and given is None
         self.transition_std_ = posterior_std(self.oof_proba_, self.transition_, w) if estimated else np.zeros((c, c))
@@ -444,6 +457,14 @@ def standard_errors(lead: FloatArray, w: FloatArray) -> float:
     mean = np.average(lead, weights=w)
     error = np.sqrt(np.average((lead - mean) ** 2, weights=w) * (w @ w)) / w.sum()
     return float(mean / max(error, 1e-12))
+
+
+def share_of(lead: FloatArray, w: FloatArray, steps: int = 200) -> float:
+    """Return the weight of an explanation whose log-likelihood leads another's, by EM on their mixture."""
+    odds, a = np.exp(lead), 0.5
+    for _ in range(steps):
+        a = float(np.average(a * odds / (a * odds + 1 - a), weights=w))
+    return a
 
 
 def noise_rate(noisy_prior: FloatArray, stack: Stack) -> float:
