@@ -28,7 +28,7 @@ from unflip._base import (
     weighting,
 )
 from unflip._validation import FloatArray, IntArray, check_labels
-from unflip.core.ldce import project_to_simplex, pseudo_inverse
+from unflip.core.ldce import project_to_simplex, pseudo_inverse, solve_prior
 from unflip.core.posterior import blended, inverted_posterior, tempered
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
@@ -41,6 +41,7 @@ LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
 MOST_LABELS = 3  # classes of a row that are trained on
 LEAST_SHARE = 0.02  # models with a smaller weight are left out of the blend
 CLEARLY = 1.0  # standard errors by which another model must lead to be chosen over the blend
+DISAGREEMENT = 0.1  # difference of estimated noise rates that is worth a note
 RARE = 20  # rows of a class below which its row of T follows the others
 JOINT, LINEAR, BLEND = "joint logistic", "logistic", "blend"
 
@@ -423,6 +424,15 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
                 "be wrong, or the classes overlap. Nothing was corrected; more rows or better features may tell."
             )
         counts = np.bincount(codes, minlength=len(self.classes_))
+        linear = getattr(self.witness_, "linear_transition_", None)
+        if linear is not None and self.witness_.shape_ not in ("none", "given"):
+            prior = counts / counts.sum()
+            rates = [1 - float(solve_prior(prior, T) @ np.diag(T)) for T in (self.transition_, linear)]
+            if abs(rates[0] - rates[1]) > DISAGREEMENT:
+                yield (
+                    f"The estimators disagree: {rates[0]:.0%} of the labels are wrong according to all models together, "
+                    f"{rates[1]:.0%} according to a linear model alone, which may be too weak for these features."
+                )
         rare = [str(name) for name, count in zip(self.classes_, counts, strict=True) if count < RARE]
         if rare and self.witness_.shape_ not in ("none", "given"):
             listed = ", ".join(rare[:5]) + (", ..." if len(rare) > 5 else "")

@@ -236,7 +236,7 @@ class StackedEM(BaseEstimator):
         linear = None
         if self.joint:
             volmin = VolMin(classes=np.arange(c)).fit(X, codes, sample_weight=weights)
-            self.scaling_ = volmin.scaling_
+            self.scaling_, self.linear_transition_ = volmin.scaling_, volmin.transition_
             linear = partial(self._linear, X, codes, weights)
             self.names_ = ["joint logistic", *self.names_]
             held_out = [linear(np.eye(c)), *held_out]
