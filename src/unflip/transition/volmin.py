@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from unflip._base import LinearClassifier, check_training_data, resolve_transition
 from unflip._validation import FloatArray
 from unflip.core.ldce import well_conditioned
-from unflip.transition._cross_fit import Problem, choose_scaling, cross_fit, fit_model, prepare
+from unflip.transition._cross_fit import Problem, choose_scaling, cross_fit, cross_fit_wide, fit_model, prepare
 
 LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
 FLOOR = 1e-6  # added to the squared singular values of T in the volume
@@ -153,19 +153,27 @@ class VolMin(LinearClassifier):
         self.scaling_ = choose_scaling(X, codes, weights, c) if self.scaling == "auto" else self.scaling
         problem, mean, scale = prepare(X, codes, weights, c, self.volume, penalty, self.scaling_)
         if self.transition is None:
-            T, W, b = self._minimum_volume(problem)
-            if self.rounds:
-                T, W, b = cross_fit(problem, T, self.rounds) or (T, W, b)
-            T = well_conditioned(T)
+            T, W, b = self._estimate(problem)
         else:
             T, _ = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
-            _, W, b = cross_fit(problem, T, 1, known=True) or (T, *problem.unpack(fit_model(problem, T)))
+            found = cross_fit_wide(problem, T, 1) if problem.is_wide else cross_fit(problem, T, 1, known=True)
+            _, W, b = found or (T, *problem.unpack(fit_model(problem, T)))
         self.transition_ = T
         prior = softmax(problem.logits(W, b), axis=0).astype(np.float64) @ problem.weights
         self.class_prior_ = prior / prior.sum()
         self.coef_ = W / scale
         self.intercept_ = b - self.coef_ @ mean
         return self
+
+    def _estimate(self, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return T, W (c, d) and b (c,)."""
+        found = cross_fit_wide(problem, None, self.rounds) if self.rounds and problem.is_wide else None
+        if found is None:
+            found = T, _, _ = self._minimum_volume(problem)
+            if self.rounds and not problem.is_wide:
+                found = cross_fit(problem, T, self.rounds) or found
+        T, W, b = found
+        return well_conditioned(T), W, b
 
     def _minimum_volume(self, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return T, W (c, d) and b (c,) that minimize the objective."""
