@@ -32,6 +32,7 @@ UNCORRECTED = {  # what is left of a method that takes T if T = I
     "RankPruningClassifier": make_pipeline(StandardScaler(), ONE_VS_REST),
     "LICSClassifier": RidgeClassifier(),
     "CEGEClassifier": RidgeClassifier(),
+    "ForwardLogisticClassifier": make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8)),
     "VolMin": make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8)),
 }
 TAKES_NO_WEIGHTS = [model for model in CLASSIFIERS if not has_fit_parameter(model, "sample_weight")]

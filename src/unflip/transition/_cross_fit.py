@@ -6,6 +6,7 @@ gradient, and the rounds of cross-fitting.
 """
 
 import zlib
+from copy import copy
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -28,7 +29,8 @@ LARGE = 10_000_000  # n_samples x n_features x n_classes: from here on two folds
 LIFT = 0.01  # EM cannot leave a zero, so the start is mixed with this much of the uniform matrix
 SETTLED = 0.005  # mean change of a row of T, summed over its entries, at which the rounds end
 # For a wide sparse X:
-ALPHA_SPARSE = 0.35  # 0.25 is better for pair noise, 0.5 for symmetric noise
+ALPHA_SPARSE = 0.35  # as ALPHA, while T is estimated
+OTHER_ALPHAS = (0.6, 0.2)  # tried for the final model: symmetric noise needs more penalty than pair noise
 LEAST_ROWS_SPARSE = 5  # distinct rows per class; rows of T that lean on each other need fewer
 LARGE_SPARSE = 2_500_000  # stored numbers x n_classes: from here on two folds instead of five
 SETTLED_SPARSE = 0.02  # as SETTLED
@@ -139,7 +141,7 @@ class Problem(NamedTuple):
     def take(self, kept: NDArray[np.bool_]) -> "Problem":
         """Return the problem of some of the rows, in the same coordinates."""
         share = float(self.weights[kept].sum())
-        slices = _slices(self.codes[kept], len(self.slices))
+        slices = slices_of(self.codes[kept], len(self.slices))
         rows = {"X": self.X[kept], "weights": self.weights[kept] / share, "slices": slices, "keys": self.keys[kept]}
         return self._replace(**rows, total=self.total * share)
 
@@ -226,7 +228,7 @@ def prepare(
     keys = row_keys(X)
     if sparse.issparse(X):
         mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=share)
-        scale = _scale(mean, variance, scaling)
+        scale = scale_of(mean, variance, scaling)
         X = X.astype(dtype)
         inplace_column_scale(X, (1 / scale).astype(dtype))
         center = mean / scale
@@ -235,7 +237,7 @@ def prepare(
         share_X = share.astype(X.dtype)
         mean = share_X @ X
         X -= mean
-        scale = _scale(mean, share_X @ np.square(X), scaling)
+        scale = scale_of(mean, share_X @ np.square(X), scaling)
         X /= scale.astype(X.dtype)
         X = X.astype(dtype, copy=False)
         center = np.zeros(d)
@@ -245,7 +247,7 @@ def prepare(
         H = X.multiply(half).tocsr() if sparse.issparse(X) else X * half
         S = H.T @ H
         covariance = np.asarray(S.todense() if sparse.issparse(S) else S, dtype=np.float64) - np.outer(center, center)
-    problem = Problem(X, center, share, _slices(codes[order], c), keys, total, covariance, None, volume, penalty)
+    problem = Problem(X, center, share, slices_of(codes[order], c), keys, total, covariance, None, volume, penalty)
     return problem.with_penalty(penalty), mean, scale
 
 
@@ -304,7 +306,8 @@ def cross_fit(
     if not n_folds:
         return None
     folds = _Folds(problem.with_penalty(ALPHA * problem.X.shape[1]), n_folds)
-    return folds.refine(T if known else (1 - LIFT) * T + LIFT / c, 1 if known else rounds, known)
+    T = folds.refine(T if known else (1 - LIFT) * T + LIFT / c, 1 if known else rounds, known)
+    return T, *folds.model(T)
 
 
 def cross_fit_wide(
@@ -314,16 +317,26 @@ def cross_fit_wide(
 
     The loss through T has many local minima if there are many features, so all models start from logistic regression on
     the noisy labels, whose loss has none. The same models give a first T: the shares of the noisy labels among the 30 %
-    of the held-out rows of each predicted class that they are most sure of. Minimum volume is not used.
+    of the held-out rows of each predicted class that they are most sure of. Minimum volume is not used. The penalty of
+    the final model is the one with which held-out noisy labels are most likely through T.
     """
     n_folds, c = _number_of_folds(problem), len(problem.slices)
     if not n_folds:
         return None
-    folds = _Folds(problem.with_penalty(ALPHA_SPARSE * problem.X.shape[1]), n_folds)
+    d = problem.X.shape[1]
+    folds = _Folds(problem.with_penalty(ALPHA_SPARSE * d), n_folds)
     folds.fit(np.eye(c))
     if T is not None:
-        return folds.refine(T, 1, known=True)
-    return folds.refine(_sure_shares(folds.z, problem), rounds, shrink=True)
+        T = folds.refine(T, 1, known=True)
+    else:
+        T = folds.refine(_sure_shares(folds.z, problem), rounds, shrink=True)
+    best = folds
+    for alpha in OTHER_ALPHAS:
+        other = folds.with_penalty(alpha * d, T)
+        if other.likelihood > folds.likelihood:
+            best = other
+            break
+    return T, *best.model(T)
 
 
 class _Folds:
@@ -342,23 +355,38 @@ class _Folds:
             rows = self.folds == k
             self.z[:, rows] = self.problem.logits(*self.problem.unpack(self.models[k]), rows)
 
-    def refine(
-        self, T: FloatArray, rounds: int, known: bool = False, shrink: bool = False
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return T, and W and b of the model of all rows, times the temperature."""
+    def refine(self, T: FloatArray, rounds: int, known: bool = False, shrink: bool = False) -> FloatArray:
+        """Return T after rounds of models and EM, with the temperature of the last of them."""
         problem, codes = self.problem, self.problem.codes
         w = problem.weights * (problem.total if shrink else 1.0)
         for _ in range(rounds):
             self.fit(T)
-            temperature = _temperature(self.z, codes, T, problem.weights)
+            self.temperature = _temperature(self.z, codes, T, problem.weights)
             if known:
                 break
-            posteriors = softmax(temperature * self.z, axis=0).T
+            posteriors = softmax(self.temperature * self.z, axis=0).T
             before, T = T, em_transition(posteriors, codes, T, steps=30, sample_weight=w, shrink=shrink)
             if np.abs(T - before).sum() < (SETTLED_SPARSE if shrink else SETTLED) * len(T):
                 break
-        W, b = problem.unpack(fit_model(problem, T, np.mean(self.models, axis=0)))
-        return T, temperature * W, temperature * b
+        self.likelihood = self._likelihood(T)
+        return T
+
+    def with_penalty(self, penalty: float, T: FloatArray) -> "_Folds":
+        """Return the same folds with models of another penalty."""
+        other = copy(self)
+        other.problem, other.z = self.problem.with_penalty(penalty), np.empty_like(self.z)
+        other.models, other.seen = list(self.models), [part.with_penalty(penalty) for part in self.seen]
+        other.refine(T, 1, known=True)
+        return other
+
+    def model(self, T: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return W and b of the model of all rows, times the temperature."""
+        W, b = self.problem.unpack(fit_model(self.problem, T, np.mean(self.models, axis=0)))
+        return self.temperature * W, self.temperature * b
+
+    def _likelihood(self, T: FloatArray) -> float:
+        posteriors = softmax(self.temperature * self.z, axis=0).T
+        return mean_log_likelihood(posteriors, self.problem.codes, T, self.problem.weights)
 
 
 def _sure_shares(z: FloatArray, problem: Problem) -> FloatArray:
@@ -439,7 +467,8 @@ def _temperature(z: FloatArray, codes: IntArray, T: FloatArray, weights: FloatAr
     return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-3}).x))
 
 
-def _slices(codes: IntArray, c: int) -> list[slice]:
+def slices_of(codes: IntArray, c: int) -> list[slice]:
+    """Return the rows of each class, for codes in order."""
     return [slice(int(a), int(b)) for a, b in pairwise(np.searchsorted(codes, np.arange(c + 1)))]
 
 
@@ -449,7 +478,7 @@ def unit_rows(A: NDArray[Any], otherwise: FloatArray) -> FloatArray:
     return np.where(sums > 0, A / np.where(sums > 0, sums, 1), otherwise)
 
 
-def _scale(mean: FloatArray, variance: FloatArray, scaling: str) -> FloatArray:
+def scale_of(mean: FloatArray, variance: FloatArray, scaling: str) -> FloatArray:
     """Return standard deviations, or the root of the mean variance for all; one where that is zero up to rounding."""
     rounding = (10 * np.finfo(np.float32).eps * mean) ** 2
     variance = np.where(variance > rounding, variance, 0).astype(np.float64)

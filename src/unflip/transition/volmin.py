@@ -6,8 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
-from scipy.special import expit, softmax
+from scipy.special import expit, logit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from unflip._base import LinearClassifier, check_training_data, resolve_transition
@@ -182,7 +183,7 @@ class VolMin(LinearClassifier):
         tol = self.tol if self.tol is not None else (1e-10 if small else 1e-4)
         options = {"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20}
         start = np.zeros(d * c + c + c * c)
-        result = minimize(_objective, start, args=(problem,), jac=True, method="L-BFGS-B", options=options)
+        result = minimize(objective, start, args=(problem,), jac=True, method="L-BFGS-B", options=options)
         theta = result.x
         if result.nit >= self.max_iter:
             warnings.warn(
@@ -196,8 +197,8 @@ class VolMin(LinearClassifier):
             theta = _polish(theta, problem)
         self.n_iter_ = max(int(result.nit), 1)
         self.loss_ = float(result.fun)
-        W, b, V = _unpack(theta, problem)
-        return _transition(V)[0], W, b
+        W, b, T = unpack(theta, problem)
+        return T, W, b
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return P(clean = k | x), shape (n_samples, n_classes)."""
@@ -223,6 +224,20 @@ def _unpack(theta: FloatArray, problem: Problem) -> tuple[FloatArray, FloatArray
     return *problem.unpack(theta[: -c * c]), -np.log(c) + np.sqrt(c) * theta[-c * c :].reshape(c, c)
 
 
+def unpack(theta: FloatArray, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return W (c, d), b (c,) and T (c, c)."""
+    W, b, V = _unpack(theta, problem)
+    return W, b, _transition(V)[0]
+
+
+def to_parameters(problem: Problem, W: FloatArray, b: FloatArray, T: FloatArray) -> FloatArray:
+    """Return theta = (U, b, V) with these W, b and T, as far as the diagonal of T is the largest entry of its row."""
+    c = len(T)
+    U = W if problem.whitening is None else solve_triangular(problem.whitening.T, W.T).T  # W = U P
+    V = logit(np.clip(T / np.maximum(T.diagonal()[:, np.newaxis], 1e-12), 1e-6, 1 - 1e-6))
+    return np.concatenate([U.ravel(), b, ((V + np.log(c)) / np.sqrt(c)).ravel()])
+
+
 def _transition(V: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return T, sigmoid(V) and the row sums of A = I + sigmoid(V) * (1 - I), with T = A / row sums."""
     s = np.maximum(expit(V), 1e-12)
@@ -237,20 +252,20 @@ def _polish(theta: FloatArray, problem: Problem, steps: int = 4) -> FloatArray:
     A line search on values stops where they differ by rounding, that is at about 1e-8 in theta. Newton steps need only
     the gradient and continue to rounding in theta, so that equal problems (rows repeated, rows weighted) give equal T.
     """
-    _, g = _objective(theta, problem)
+    _, g = objective(theta, problem)
     for _ in range(steps):
         shifts = 1e-5 * np.eye(len(theta))
-        H = np.stack([_objective(theta + e, problem)[1] - _objective(theta - e, problem)[1] for e in shifts]) / 2e-5
+        H = np.stack([objective(theta + e, problem)[1] - objective(theta - e, problem)[1] for e in shifts]) / 2e-5
         # Adding a constant to b, and the diagonal of V, change nothing: lstsq leaves these directions alone.
         step = np.linalg.lstsq((H + H.T) / 2, g, rcond=1e-9)[0]
-        _, g_next = _objective(theta - step, problem)
+        _, g_next = objective(theta - step, problem)
         if not np.abs(g_next).max() < 0.5 * np.abs(g).max():
             break
         theta, g = theta - step, g_next
     return theta
 
 
-def _objective(theta: FloatArray, problem: Problem) -> tuple[float, FloatArray]:
+def objective(theta: FloatArray, problem: Problem) -> tuple[float, FloatArray]:
     """Return the penalized loss and its gradient in theta = (U, b, V)."""
     c, total, volume = len(problem.slices), problem.total, problem.volume
     W, b, V = _unpack(theta, problem)
