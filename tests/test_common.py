@@ -25,8 +25,8 @@ CLASSIFIERS = [entry.load()() for entry in ENTRIES]
 TAKES_TRANSITION = [model for model in CLASSIFIERS if "transition" in model.get_params()]
 ONE_VS_REST = OneVsRestClassifier(LogisticRegression(max_iter=10_000, tol=1e-8))
 UNCORRECTED = {  # what is left of a method that takes T if T = I
-    "MCLDCEClassifier": RidgeClassifier(),
-    "MCLDCEClassifierCV": RidgeClassifier(1e-2),  # its choice of alpha is not the point
+    "MCLDCEClassifier": RidgeClassifier(1e-2),  # its choice of alpha is not the point
+    "MCLDCEClassifierCV": RidgeClassifier(1e-2),
     "ULEClassifier": ONE_VS_REST,
     "MuSGDClassifier": ONE_VS_REST,
     "RankPruningClassifier": make_pipeline(StandardScaler(), ONE_VS_REST),

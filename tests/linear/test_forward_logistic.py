@@ -15,6 +15,7 @@ from unflip.tables import BlockError
 from unflip.tables.blocks import Block
 from unflip.transition import DualT, VolMin
 from unflip.transition._cross_fit import ALPHA, prepare
+from unflip.transition._lbfgs import lbfgs
 
 T = pairflip(3, 0.35)
 
@@ -78,10 +79,14 @@ class TestFitSource:
     def test_same_minimum_as_in_memory(self, data):
         X, _, noisy = data
         problem, mean, scale = prepare(X, noisy, None, 3, 0.0, ALPHA * 4, "each")
-        W, b = problem.unpack(fit_model(problem, T))
-        model = ForwardLogisticClassifier(transition=T, scaling="each").fit_source(
-            (X, noisy), sample_size=500, rows=700
-        )
+
+        def loss(theta):
+            value, g_U, g_b, _ = problem.loss(*problem.unpack(theta), T)
+            return value, np.concatenate([g_U.ravel(), g_b])
+
+        W, b = problem.unpack(lbfgs(loss, np.zeros(15), gtol=1e-8, maxiter=500)[0])
+        model = ForwardLogisticClassifier(transition=T, scaling="each", tol=1e-7)
+        model.fit_source((X, noisy), sample_size=500, rows=700)
         assert model.n_passes_ > 1
         W, b = W / scale, b - W / scale @ mean
         expected = X @ (W - W.mean(axis=0)).T + b - b.mean()
