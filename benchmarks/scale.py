@@ -371,9 +371,9 @@ def write(options: argparse.Namespace) -> None:
 
     n = min(options.forward, options.most)
     report.say(
-        f"The joint logistic model in passes, `ForwardLogisticClassifier.fit_source` with a sample of 50,000, {n:,} rows "
-        "of 64 features, pair noise 0.4, one thread. A *pass* computes loss and gradient of all rows, including reading; "
-        "reading alone and SGD were measured again right after it. *Error* is that of T.\n"
+        f"The joint logistic model in passes, `ForwardLogisticClassifier.fit_source` with a sample of 50,000, {n:,} "
+        "rows of 64 features, pair noise 0.4, one thread. A *pass* computes loss and gradient of all rows, including "
+        "reading; reading alone and SGD were measured again right after it. *Error* is that of T.\n"
     )
     found = {kind: measured(options, "forward", n, kind) for kind in ("given", "fitted")}
     alone, sgd = (min(one[name] for one in found.values()) for name in ("reading", "sgd"))
