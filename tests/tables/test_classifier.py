@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from unflip.linear import (
     CEGEClassifier,
+    ForwardLogisticClassifier,
     LICSClassifier,
     LNSIClassifier,
     MCLDCEClassifier,
@@ -55,6 +56,7 @@ MODELS = {
     "MCLDCEClassifier": lambda: MCLDCEClassifier(T),
     "T from an estimator": lambda: MCLDCEClassifier(AnchorPoints()),
     "MCLDCEClassifierCV": lambda: MCLDCEClassifierCV(T, alphas=[1.0, 10.0], random_state=0),
+    "ForwardLogisticClassifier": lambda: ForwardLogisticClassifier(transition=T),
     "ULEClassifier": lambda: ULEClassifier(T),
     "MuSGDClassifier": lambda: MuSGDClassifier(T, random_state=0),
     "RankPruningClassifier": lambda: RankPruningClassifier(random_state=0),
