@@ -92,13 +92,13 @@ class VolMin(LinearClassifier):
     volume is already good: clean labels on 5,000 rows go from 0.013 to 0.027 (``benchmarks/transition.py``). It is left
     out with fewer than 20 distinct rows per class. The folds follow from the values of the rows, not from their order.
 
-    *Wide sparse data.* A sparse X with more than 1,024 features, such as TF-IDF, takes another path if ``rounds`` > 0 and
-    there are at least five distinct rows per class: all features share one scale, nothing is whitened, and minimum volume
-    is left out. The loss through T then has many local minima, so the models start from logistic regression on the noisy
-    labels: with the true T and pair noise 0.35, banking77 has 80 % from zero and 89 % from there. T starts from the labels
-    of the rows that held-out models are surest of, its rows lean on each other, and the likelihood of held-out noisy
-    labels chooses the penalty (``benchmarks/sparse_text.py``). ``volume``, ``alpha``, ``max_iter`` and ``tol`` are not
-    used there.
+    *Wide sparse data.* A sparse X with more than 1,024 features, such as TF-IDF, takes another path if ``rounds`` > 0
+    and there are at least five distinct rows per class: all features share one scale, nothing is whitened, and minimum
+    volume is left out. The loss through T then has many local minima, so the models start from logistic regression on
+    the noisy labels: with the true T and pair noise 0.35, banking77 has 80 % from zero and 89 % from there. T starts
+    from the labels of the rows that held-out models are surest of, its rows lean on each other, and the likelihood of
+    held-out noisy labels chooses the penalty (``benchmarks/sparse_text.py``). ``volume``, ``alpha``, ``max_iter`` and
+    ``tol`` are not used there.
 
     *Scaling.* The scaling decides which models the penalty considers simple. With the variances v_j of the features as
     given, and W for these features, the penalty is::
