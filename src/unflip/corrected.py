@@ -430,7 +430,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             rates = [1 - float(solve_prior(prior, T) @ np.diag(T)) for T in (self.transition_, linear)]
             if abs(rates[0] - rates[1]) > DISAGREEMENT:
                 yield (
-                    f"The estimators disagree: {rates[0]:.0%} of the labels are wrong according to all models together, "
+                    f"The estimators disagree: {rates[0]:.0%} of the labels are wrong according to all models, "
                     f"{rates[1]:.0%} according to a linear model alone, which may be too weak for these features."
                 )
         rare = [str(name) for name, count in zip(self.classes_, counts, strict=True) if count < RARE]

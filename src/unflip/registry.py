@@ -57,6 +57,14 @@ class Entry(NamedTuple):
 ENTRIES = [
     Entry("mcldce", "linear.mcldce", "MCLDCEClassifierCV", "linear", takes_transition=True, saved=True),
     Entry(None, "linear.mcldce", "MCLDCEClassifier", "linear", takes_transition=True, saved=True),
+    Entry(
+        "forward",
+        "linear.forward_logistic",
+        "ForwardLogisticClassifier",
+        "linear",
+        takes_transition=True,
+        saved=True,
+    ),
     Entry("ule", "linear.ule", "ULEClassifier", "linear", takes_transition=True, saved=True),
     Entry("musgd", "linear.musgd", "MuSGDClassifier", "linear", takes_transition=True, saved=True),
     Entry(

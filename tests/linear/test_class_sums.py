@@ -88,8 +88,8 @@ def test_any_number_of_threads_gives_the_same_bits(data, kind, dtype, tmp_path):
 def test_a_fit_from_blocks_is_the_fit_of_all_rows(data):
     X, y, w = data
     T = pairflip(3, 0.3)
-    whole = MCLDCEClassifier(T).fit(X, y, sample_weight=w)
-    blocks = MCLDCEClassifier(T).fit_sums(class_sums(in_blocks(X, y, w)))
+    whole = MCLDCEClassifier(T, alpha=1.0).fit(X, y, sample_weight=w)
+    blocks = MCLDCEClassifier(T, alpha=1.0).fit_sums(class_sums(in_blocks(X, y, w)))
     np.testing.assert_allclose(blocks.coef_, whole.coef_, rtol=1e-9)
     np.testing.assert_allclose(blocks.intercept_, whole.intercept_, rtol=1e-9)
 

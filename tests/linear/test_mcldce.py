@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from unflip import _base
 from unflip._validation import check_transition
 from unflip.core import ClassSums, clean_centroid, corrected_labels, decomposed_risk, ldce
+from unflip.core.ldce import Correction
 from unflip.linear import MCLDCEClassifier, MCLDCEClassifierCV, mcldce
 from unflip.metrics import clean_scorer
 from unflip.noise import asymmetric, corrupt, pairflip, symmetric
@@ -131,8 +132,8 @@ class TestSums:
         X, y = digits
         T = pairflip(10, 0.4)
         noisy, weights = corrupt(y, T, random_state=0), (np.arange(len(y)) % 3 + 1.0) if weighted else None
-        whole = MCLDCEClassifier(T).fit(X, noisy, weights)
-        parts = MCLDCEClassifier(T)
+        whole = MCLDCEClassifier(T, alpha=1.0).fit(X, noisy, weights)
+        parts = MCLDCEClassifier(T, alpha=1.0)
         for rows in np.array_split(np.arange(len(y)), 10):
             parts.partial_fit(X[rows], noisy[rows], np.arange(10), None if weights is None else weights[rows])
         for name in ("coef_", "intercept_", "centroid_", "class_prior_"):
@@ -164,13 +165,13 @@ class TestSums:
     def test_blocks_of_zero_weight_may_come_first(self, problem, n_zero, scalar):
         X, _, noisy = problem
         weights = (np.arange(300) >= 100 * n_zero) * (1.0 + np.arange(300) % 2)
-        parts = MCLDCEClassifier(T3)
+        parts = MCLDCEClassifier(T3, alpha=1.0)
         for k, rows in enumerate(np.array_split(np.arange(300), 3)):
             parts.partial_fit(X[rows], noisy[rows], [0, 1, 2], 0.0 if scalar and k < n_zero else weights[rows])
             if k < n_zero:
                 with pytest.raises(NotFittedError):
                     parts.predict(X)
-        whole = MCLDCEClassifier(T3).fit(X, noisy, weights)
+        whole = MCLDCEClassifier(T3, alpha=1.0).fit(X, noisy, weights)
         for name in ("coef_", "intercept_", "centroid_", "class_prior_"):
             np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), atol=1e-10)
         before = parts.coef_
@@ -204,13 +205,13 @@ class TestSums:
     @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
     def test_a_block_that_cannot_be_solved_is_not_added(self, problem, n_before):
         X, _, noisy = problem
-        model = MCLDCEClassifier(T3, classes=[0, 1, 2])
+        model = MCLDCEClassifier(T3, classes=[0, 1, 2], alpha=1.0)
         if n_before:
             model.partial_fit(X[:n_before], noisy[:n_before])
         with pytest.raises(ValueError, match="squares overflow"):
             model.partial_fit(X * 1e200, noisy)
         model.partial_fit(X[n_before:], noisy[n_before:])
-        np.testing.assert_allclose(model.coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_, atol=1e-10)
+        np.testing.assert_allclose(model.coef_, MCLDCEClassifier(T3, alpha=1.0).fit(X, noisy).coef_, atol=1e-10)
 
     def test_partial_fit_takes_sparse_blocks(self, problem):
         X, _, noisy = problem
@@ -299,7 +300,7 @@ class TestSums:
         def peak(n):
             X = np.random.default_rng(0).normal(size=(n, 32))
             y = (X[:, 0] > 0).astype(int)
-            model = MCLDCEClassifier(symmetric(2, 0.1))
+            model = MCLDCEClassifier(symmetric(2, 0.1), alpha=1.0)
             tracemalloc.start()
             model.fit(X, y)
             used = tracemalloc.get_traced_memory()[1]
@@ -367,8 +368,8 @@ class TestInputs:
         monkeypatch.setattr("unflip.linear.mcldce.WIDE_SPARSE", 1 if wide else 512)
         X[np.abs(X) < 0.5] = 0
         weights = np.arange(300) % 4 if weighted else None
-        dense = MCLDCEClassifier(T3, operator=operator).fit(X, noisy, weights)
-        model = MCLDCEClassifier(T3, operator=operator).fit(kind(X), noisy, weights)
+        dense = MCLDCEClassifier(T3, operator=operator, alpha=1.0).fit(X, noisy, weights)
+        model = MCLDCEClassifier(T3, operator=operator, alpha=1.0).fit(kind(X), noisy, weights)
         assert hasattr(model, "sums_") != wide
         for name in ("coef_", "intercept_", "centroid_", "class_prior_"):
             np.testing.assert_allclose(getattr(model, name), getattr(dense, name), atol=1e-6)
@@ -394,9 +395,9 @@ class TestInputs:
 
     def test_float32(self, problem):
         X, _, noisy = problem
-        a = MCLDCEClassifier(T3).fit(X.astype(np.float32), noisy)
+        a = MCLDCEClassifier(T3, alpha=1.0).fit(X.astype(np.float32), noisy)
         assert a.decision_function(X.astype(np.float32)).dtype == np.float32
-        np.testing.assert_allclose(a.coef_, MCLDCEClassifier(T3).fit(X, noisy).coef_, atol=1e-6)
+        np.testing.assert_allclose(a.coef_, MCLDCEClassifier(T3, alpha=1.0).fit(X, noisy).coef_, atol=1e-6)
 
     def test_data_frame(self, problem):
         X, _, noisy = problem
@@ -547,12 +548,12 @@ def test_a_sparse_T_gives_the_same_model(kind, operator, tmp_path):
     X = rng.normal(size=(3, 5))[y] * 2 + rng.normal(size=(300, 5))
     T = asymmetric(3, {0: (1, 0.3), 2: (0, 0.2)})
     noisy = corrupt(y, T, random_state=0)
-    dense = MCLDCEClassifier(T, operator=operator).fit(X, noisy)
-    model = MCLDCEClassifier(kind(T), operator=operator).fit(X, noisy)
+    dense = MCLDCEClassifier(T, operator=operator, alpha=1.0).fit(X, noisy)
+    model = MCLDCEClassifier(kind(T), operator=operator, alpha=1.0).fit(X, noisy)
     assert sparse.issparse(model.transition_)
-    again = MCLDCEClassifier(kind(T), operator=operator).partial_fit(X[:100], noisy[:100], [0, 1, 2])
+    again = MCLDCEClassifier(kind(T), operator=operator, alpha=1.0).partial_fit(X[:100], noisy[:100], [0, 1, 2])
     again.partial_fit(X[100:], noisy[100:])
-    solved = MCLDCEClassifier(kind(T), operator=operator).fit_sums(dense.sums_)
+    solved = MCLDCEClassifier(kind(T), operator=operator, alpha=1.0).fit_sums(dense.sums_)
     for other in (model, again, solved):
         np.testing.assert_allclose(other.coef_, dense.coef_, atol=1e-10)
         np.testing.assert_allclose(other.centroid_, dense.centroid_, atol=1e-10)
@@ -569,14 +570,14 @@ def test_a_sparse_T_goes_through_a_wide_fit_and_a_file(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 5)), np.arange(60) % 3
     T = asymmetric(3, {0: (1, 0.3)})
-    model = MCLDCEClassifier(sparse.csr_array(T)).fit(X, y)
+    model = MCLDCEClassifier(sparse.csr_array(T), alpha=1.0).fit(X, y)
     loaded = unflip.load(model.save(tmp_path / "model"))
     assert sparse.issparse(loaded.transition_)
     np.testing.assert_array_equal(loaded.transition_.toarray(), T)
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     np.testing.assert_allclose(loaded.fit_sums(loaded.sums_).coef_, model.coef_, atol=1e-12)
     monkeypatch.setattr("unflip.linear.mcldce.WIDE_SPARSE", 1)
-    wide = MCLDCEClassifier(sparse.csr_array(T)).fit(sparse.csr_array(X), y)
+    wide = MCLDCEClassifier(sparse.csr_array(T), alpha=1.0).fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(wide.coef_, model.coef_, atol=1e-6)
 
 
@@ -588,13 +589,13 @@ def test_thousands_of_classes_never_fill_in_a_sparse_T():
     clean = ClassSums.of(rng.normal(size=(20_000, d)) + 3, np.arange(20_000) % c, c)
     noisy = ClassSums(T.T @ clean.counts, clean.mean, T.T @ clean.centred_sums, clean.scatter)
     tracemalloc.start()
-    model = MCLDCEClassifier(T).fit_sums(noisy)
+    model = MCLDCEClassifier(T, alpha=1.0).fit_sums(noisy)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 32e6 / 10
     np.testing.assert_allclose(model.centroid_, clean.centroid, atol=1e-10)
     np.testing.assert_allclose(model.class_prior_, 1 / c)
-    ridge = MCLDCEClassifier(sparse.eye_array(c)).fit_sums(clean)
+    ridge = MCLDCEClassifier(sparse.eye_array(c), alpha=1.0).fit_sums(clean)
     np.testing.assert_allclose(model.coef_, ridge.coef_, atol=1e-10)
 
 
@@ -728,8 +729,63 @@ def test_bad_parameters_of_a_search(noisy_digits, parameters, match):
         MCLDCEClassifierCV(T10, **parameters).fit(X, noisy)
 
 
-def test_bad_folds(noisy_digits):
-    X, _, noisy = noisy_digits
-    for folds in (ClassSums.of(X, noisy, 10), [ClassSums.of(X, noisy, 10)]):
-        with pytest.raises(ValueError, match="at least two folds"):
-            MCLDCEClassifierCV(T10).fit_sums(folds)
+def test_no_sums():
+    with pytest.raises(ValueError, match="no sums"):
+        MCLDCEClassifier(T10).fit_sums([])
+
+
+class TestPenaltyFromSumsAlone:
+    @pytest.mark.parametrize("fit_intercept", [True, False])
+    @pytest.mark.parametrize("operator", ["exact", "published"])
+    def test_is_generalized_cross_validation(self, noisy_digits, fit_intercept, operator):
+        X, _, noisy = noisy_digits
+        X = X[:300, 20:40] + 1.0
+        noisy = noisy[:300]
+        options = {"operator": operator, "fit_intercept": fit_intercept}
+        model = MCLDCEClassifier(T10, alphas=ALPHAS, **options).fit_sums(ClassSums.of(X, noisy, 10))
+        prior = np.bincount(noisy, minlength=10) / 300
+        t = Correction(T10, prior, operator)(np.eye(10)).T[noisy]
+        expected = []
+        for alpha in ALPHAS:
+            ridge = Ridge(alpha, fit_intercept=fit_intercept).fit(X, t)
+            Z = X - X.mean(axis=0) if fit_intercept else X
+            df = np.trace(np.linalg.solve(Z.T @ Z + alpha * np.eye(20), Z.T @ Z)) + fit_intercept
+            expected.append(np.mean(np.sum((ridge.predict(X) - t) ** 2, axis=1)) / (1 - df / 300) ** 2)
+        np.testing.assert_allclose(model.risk_, expected)
+        assert model.alpha_ == ALPHAS[np.argmin(expected)]
+
+    def test_is_close_to_the_choice_by_folds(self, noisy_digits):
+        X, y, noisy = noisy_digits
+        folds = MCLDCEClassifier(T10, random_state=0).fit(X, noisy)
+        alone = MCLDCEClassifier(T10).fit_sums(folds.sums_)
+        assert abs(np.log10(alone.alpha_ / folds.alpha_)) <= 1
+        assert abs(alone.score(X, y) - folds.score(X, y)) < 0.01
+
+    def test_partial_fit_chooses_from_all_blocks(self, noisy_digits):
+        X, _, noisy = noisy_digits
+        model = MCLDCEClassifier(T10)
+        for rows in np.array_split(np.arange(len(noisy)), 3):
+            model.partial_fit(X[rows], noisy[rows], range(10))
+        whole = MCLDCEClassifier(T10).fit_sums(ClassSums.of(X, noisy, 10))
+        assert model.alpha_ == whole.alpha_
+        np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-8)
+
+    def test_a_given_penalty_needs_no_folds(self, noisy_digits):
+        X, _, noisy = noisy_digits
+        folds = [ClassSums.of(X[k::2], noisy[k::2], 10) for k in range(2)]
+        model = MCLDCEClassifier(T10, alpha=3.0).fit_sums(folds)
+        np.testing.assert_allclose(model.coef_, MCLDCEClassifier(T10, alpha=3.0).fit(X, noisy).coef_, atol=1e-10)
+        assert model.alpha_ == 3.0
+
+    def test_a_given_penalty_forgets_those_of_an_earlier_fit(self, noisy_digits):
+        X, _, noisy = noisy_digits
+        model = MCLDCEClassifier(T10).fit(X, noisy)
+        assert hasattr(model, "risk_")
+        model.set_params(alpha=1.0).fit(X, noisy)
+        assert not hasattr(model, "risk_")
+        assert not hasattr(model, "alphas_")
+
+    def test_two_names_of_one_classifier(self, noisy_digits):
+        X, _, noisy = noisy_digits
+        a, b = (cls(T10, random_state=0).fit(X, noisy) for cls in (MCLDCEClassifier, MCLDCEClassifierCV))
+        np.testing.assert_array_equal(a.coef_, b.coef_)

@@ -28,7 +28,7 @@ def deep(**options):
 @pytest.fixture
 def saved(iris, tmp_path):
     X, y = iris
-    return MCLDCEClassifier(T).fit(X, y).save(tmp_path / "m")
+    return MCLDCEClassifier(T, alpha=1.0).fit(X, y).save(tmp_path / "m")
 
 
 def edit(folder, **changes):

@@ -68,7 +68,7 @@ def test_missing_and_edited_parts_are_refused(saved, tmp_path):
         ("_scores", 1, "no fitted attribute '_scores'"),
         ("foo_", 1, "no fitted attribute 'foo_'"),
         ("sums_", ClassSums.of(np.zeros((3, 2)), [0, 1, 2], 3), "the sums have shapes"),
-        ("alpha", "x", "parameter alpha of MCLDCEClassifier must be a number; got 'x'"),
+        ("alpha", "x", "parameter alpha of MCLDCEClassifier must be a number or None; got 'x'"),
         ("alpha", -1.0, "alpha must be a number >= 0; got -1"),
         ("fit_intercept", "yes", "parameter fit_intercept of MCLDCEClassifier must be a truth value; got 'yes'"),
         ("operator", "evil", "parameter operator of MCLDCEClassifier must be 'exact' or 'published'; got 'evil'"),

@@ -87,7 +87,7 @@ def test_saving_again_replaces_a_model_but_nothing_else(iris, tmp_path):
 
 def test_a_failure_keeps_the_old_model(iris, tmp_path, monkeypatch):
     X, y = iris
-    model = MCLDCEClassifier(T).fit(X, y)
+    model = MCLDCEClassifier(T, alpha=1.0).fit(X, y)
     model.save(tmp_path / "m")
     rename = Path.rename
 

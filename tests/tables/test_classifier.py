@@ -12,6 +12,7 @@ from unflip import registry
 from unflip.corrected import CorrectedClassifier
 from unflip.linear import (
     CEGEClassifier,
+    ForwardLogisticClassifier,
     LICSClassifier,
     LNSIClassifier,
     MCLDCEClassifier,
@@ -56,6 +57,7 @@ MODELS = {
     "MCLDCEClassifier": lambda: MCLDCEClassifier(T),
     "T from an estimator": lambda: MCLDCEClassifier(AnchorPoints()),
     "MCLDCEClassifierCV": lambda: MCLDCEClassifierCV(T, alphas=[1.0, 10.0], random_state=0),
+    "ForwardLogisticClassifier": lambda: ForwardLogisticClassifier(transition=T),
     "ULEClassifier": lambda: ULEClassifier(T),
     "MuSGDClassifier": lambda: MuSGDClassifier(T, random_state=0),
     "RankPruningClassifier": lambda: RankPruningClassifier(random_state=0),

@@ -9,8 +9,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from unflip.noise import corrupt, pairflip, symmetric
-from unflip.transition import _cross_fit
-from unflip.transition._cross_fit import ALPHA, choose_scaling, held_out_loss, prepare, row_keys
+from unflip.transition import VolMin, _cross_fit
+from unflip.transition._cross_fit import (
+    ALPHA,
+    choose_scaling,
+    em_transition,
+    held_out_loss,
+    prepare,
+    row_keys,
+    shrunk_rows,
+)
 from unflip.transition.volmin import _transition, _unpack
 
 
@@ -142,3 +150,93 @@ def test_the_part_that_chooses_holds_all_copies_of_a_row(monkeypatch):
     assert len(rows) == 500
     np.testing.assert_array_equal(rows, same)
     np.testing.assert_array_equal(counts, seen[-1][1][where])
+
+
+def texts(n=900, n_classes=4, n_words=1500, seed=0):
+    """Rows of unit length with 20 words each, half of them from the vocabulary of their class."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=n)
+    own = rng.integers(0, n_words // n_classes, size=(n, 10)) * n_classes + y[:, np.newaxis]
+    words = np.concatenate([own, rng.integers(0, n_words, size=(n, 10))], axis=1)
+    X = sparse.csr_array((np.ones(words.size), (np.repeat(np.arange(n), 20), words.ravel())), shape=(n, n_words))
+    return X / 20, y
+
+
+class TestWideSparse:
+    def test_keys_depend_on_the_values_alone(self):
+        X, _ = texts(50)
+        X = sparse.csr_array(sparse.vstack([X, X]))
+        keys = row_keys(X)
+        np.testing.assert_array_equal(keys[:50], keys[50:])
+        assert len(np.unique(keys)) == 50
+        mixed = X.copy()
+        first = slice(0, X.indptr[1])
+        mixed.indices[first], mixed.data[first] = X.indices[first][::-1], X.data[first][::-1]
+        np.testing.assert_array_equal(
+            row_keys(sparse.csr_array((mixed.data, mixed.indices, mixed.indptr), X.shape)), keys
+        )
+        zeros = X.copy()
+        zeros.data[0] = 0.0
+        np.testing.assert_array_equal(row_keys(zeros)[1:], keys[1:])
+        zeros.eliminate_zeros()
+        assert row_keys(zeros)[0] != keys[0]
+
+    def test_one_scaling_for_all_words(self):
+        X, y = texts()
+        assert choose_scaling(X, y, None, 4) == "common"
+
+    @pytest.mark.parametrize("T", [pairflip(4, 0.35), symmetric(4, 0.4)], ids=["pair", "symmetric"])
+    def test_better_than_logistic_regression(self, T):
+        X, y = texts(2400)
+        noisy = corrupt(y[:1200], T, random_state=0)
+        plain = LogisticRegression().fit(X[:1200], noisy).score(X[1200:], y[1200:])
+        model = VolMin().fit(X[:1200], noisy)
+        assert model.score(X[1200:], y[1200:]) > plain
+        assert np.abs(model.transition_ - T).sum() / 4 < 0.35
+        assert VolMin(transition=T).fit(X[:1200], noisy).score(X[1200:], y[1200:]) > plain
+
+    def test_weights_are_repetition(self):
+        X, y = texts(300)
+        twice = np.arange(300) % 2
+        repeated = np.concatenate([np.arange(300), np.flatnonzero(twice)])
+        a = VolMin().fit(X, y, sample_weight=1.0 + twice)
+        b = VolMin().fit(X[repeated], y[repeated])
+        np.testing.assert_allclose(a.transition_, b.transition_, atol=0.02)
+        assert np.mean(a.predict(X) == b.predict(X)) > 0.98
+
+    def test_too_few_rows_for_folds(self):
+        X, y = texts(16)
+        assert VolMin().fit(X, y).transition_.shape == (4, 4)
+
+
+class TestShrunkRows:
+    def test_symmetric_counts_become_symmetric(self):
+        counts = 1000.0 * symmetric(20, 0.4)
+        noisy = np.random.default_rng(0).poisson(counts / 25)
+        np.testing.assert_allclose(shrunk_rows(noisy.astype(float)), symmetric(20, 0.4), atol=0.15)
+        assert (
+            np.abs(shrunk_rows(noisy.astype(float)) - symmetric(20, 0.4)).sum()
+            < np.abs(noisy / noisy.sum(axis=1, keepdims=True) - symmetric(20, 0.4)).sum()
+        )
+
+    def test_many_counts_decide(self):
+        T = pairflip(5, 0.3)
+        np.testing.assert_allclose(shrunk_rows(1e6 * T), T, atol=1e-4)
+
+    def test_a_row_without_counts_takes_the_common_rate(self):
+        T = shrunk_rows(np.array([[60.0, 20, 20], [20, 60, 20], [0, 0, 0]]))
+        np.testing.assert_allclose(T.sum(axis=1), 1)
+        np.testing.assert_allclose(T[2], [0.2, 0.2, 0.6])
+
+    def test_the_diagonal_stays_on_top(self):
+        T = shrunk_rows(np.array([[900.0, 100, 0], [70, 30, 0], [0, 50, 450]]))
+        assert (T.argmax(axis=1) == np.arange(3)).all()
+
+    def test_in_em(self):
+        posteriors = np.random.default_rng(0).dirichlet(np.ones(3), size=200)
+        y = np.random.default_rng(1).integers(3, size=200)
+        start = symmetric(3, 0.3)
+        joint = posteriors * start[:, y].T
+        joint /= joint.sum(axis=1, keepdims=True)
+        counts = joint.T @ np.eye(3)[y]
+        np.testing.assert_allclose(em_transition(posteriors, y, start, shrink=True), shrunk_rows(counts))

@@ -19,7 +19,7 @@ from unflip.core.ldce import well_conditioned
 from unflip.metrics import transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
-from unflip.transition.volmin import FLOOR, _objective, _transition, _unpack
+from unflip.transition.volmin import FLOOR, _transition, _unpack, objective
 
 
 def linear_softmax(n, n_classes=3, n_features=4, seed=0):
@@ -57,12 +57,12 @@ class TestObjective:
     def test_is_the_formula(self, sparse_X, n_classes):
         problem, theta = small_problem(sparse_X, n_classes)
         # the volume's floor moves log|det T| by about FLOOR / smallest singular value squared
-        np.testing.assert_allclose(_objective(theta, problem)[0], loop_objective(theta, problem), atol=50 * FLOOR)
+        np.testing.assert_allclose(objective(theta, problem)[0], loop_objective(theta, problem), atol=50 * FLOOR)
 
     def test_gradient_is_that_of_finite_differences(self, sparse_X, n_classes):
         problem, theta = small_problem(sparse_X, n_classes)
-        numeric = approx_fprime(theta, lambda t: _objective(t, problem)[0], 1e-7)
-        np.testing.assert_allclose(_objective(theta, problem)[1], numeric, atol=1e-6)
+        numeric = approx_fprime(theta, lambda t: objective(t, problem)[0], 1e-7)
+        np.testing.assert_allclose(objective(theta, problem)[1], numeric, atol=1e-6)
 
 
 def test_parameterisation_has_unit_rows_and_the_diagonal_on_top():

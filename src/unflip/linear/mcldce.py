@@ -17,10 +17,11 @@ from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray, check_classes, check_transition
 from unflip.core import ClassSums, clean_centroid, decomposed_risk, linear_risk
 from unflip.core.ldce import Correction, Operator, check_operator
-from unflip.linear._base import TransitionClassifier, solve_ridge, solve_ridge_path
+from unflip.linear._base import TransitionClassifier, check_number, solve_ridge, solve_ridge_path
 
 WIDE = 4096  # features; beyond it, and beyond the number of rows, X'X costs more than Ridge's own solvers
 WIDE_SPARSE = 512  # features of a sparse X; beyond it skipping the zeros pays off
+MANY_LABELS = 64  # corrected labels that are in memory at once
 Splits = list[tuple[IntArray, IntArray]]
 
 
@@ -44,15 +45,21 @@ class MCLDCEClassifier(TransitionClassifier):
         used.
     operator : {"exact", "published"}, default="exact"
         M = T, the unbiased operator; or the M that the paper prints, see :func:`unflip.core.mixing_matrix`.
-    alpha : float, default=1.0
+    alpha : float or None, default=None
         Ridge penalty on the scale of scikit-learn's ``Ridge``: with T = I this classifier is ridge regression on
-        one-hot labels.
+        one-hot labels. If None, it is chosen by the corrected risk on held-out noisy labels, see Notes.
+    alphas : array-like of shape (n_alphas,), default=None
+        Penalties to choose from, each > 0. If None, 17 values are tried, from 1e-6 to 1e2 times the mean sum of squares
+        of a feature, so that the grid fits data of any scale and size.
+    cv : int, cross-validation generator or iterable of (train, test) rows, default=5
+        An integer is the number of shuffled folds, which ``random_state`` seeds too (None as 0, so that a fit can be
+        repeated). Not used if ``alpha`` is a number.
     fit_intercept : bool, default=True
         Add an intercept, which is not penalized.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted. Needed if the noisy labels lack some; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
-        Seed of the default estimator of T and, for a wide or sparse X, of the solver.
+        Seed of the default estimator of T, of the folds and, for a wide or sparse X, of the solver.
 
     Attributes
     ----------
@@ -63,6 +70,10 @@ class MCLDCEClassifier(TransitionClassifier):
     class_prior_, centroid_ : ndarrays of shape (n_classes,) and (n_features, n_classes)
         The estimated clean class prior and clean centroid.
     coef_, intercept_ : ndarrays of shape (n_classes, n_features) and (n_classes,)
+    alpha_ : float
+        The penalty that was used.
+    alphas_, risk_ : ndarrays of shape (n_alphas,)
+        The penalties that were tried, and the cross-validated risk of each. Only set if ``alpha`` is None.
     sums_ : ClassSums
         All that the fit took from the data (not kept for wide X, see Notes). ``set_params(alpha=...)`` followed by
         ``fit_sums(model.sums_)`` solves again without the data.
@@ -71,8 +82,27 @@ class MCLDCEClassifier(TransitionClassifier):
 
     Notes
     -----
-    If T is given, X is read once, in blocks; memory beyond X is O(n_features^2 + n_features n_classes) plus the codes
-    of the labels, a few bytes per row. A sparse X with more than 512 features, and a dense X with more than 4,096
+    *The penalty.* Accuracy on noisy labels rewards a model for predicting the noise. The corrected risk does not: on a
+    held-out fold it estimates the squared loss on clean labels without bias::
+
+        risk(alpha) = mean over held-out samples of  1 + |h|^2 - 2 <t, h>,    t = row y of M^+
+
+    A fold is a :class:`~unflip.core.ClassSums`; a training set is the sum of the other folds, and one
+    eigendecomposition of it serves all penalties, so that the search reads the data once. T is estimated once, from all
+    samples.
+
+    If there are only the sums of all rows, as in ``partial_fit`` and in ``fit_sums`` with one sum, there are no folds,
+    and ``alpha=None`` uses generalized cross-validation instead (Golub, Heath and Wahba, 1979), which needs nothing but
+    these sums::
+
+        risk(alpha) = (1/n) sum |h_i - t_i|^2 / (1 - df / n)^2,    df = 1 + tr (X'X + alpha I)^-1 X'X
+
+    with the residuals of the training samples. It tends to choose nearly the same penalty. Pass the sums of folds to
+    ``fit_sums``, or a number as ``alpha``, to avoid it.
+
+    *Memory.* If T and alpha are given, X is read once, in blocks; memory beyond X is O(n_features^2 + n_features
+    n_classes) plus the codes of the labels, a few bytes per row. If alpha is chosen, a fold of X is copied at a time.
+    A sparse X with more than 512 features, and a dense X with more than 4,096
     features and fewer rows than features, goes through scikit-learn's ``Ridge`` on the corrected targets
     ``corrected_labels(T)[y]``: the same optimum.
 
@@ -99,20 +129,36 @@ class MCLDCEClassifier(TransitionClassifier):
     _keep_sparse = True
 
     operator: Operator = "exact"
-    alpha: float = 1.0
+    alpha: float | None = None
+    alphas: ArrayLike | None = None
+    cv: Any = 5
     fit_intercept: bool = True
 
     def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
+        def sums_of(rows: Any) -> ClassSums:
+            return ClassSums.of(X[rows], codes[rows], len(self.classes_), None if weights is None else weights[rows])
+
+        if self.alpha is not None:
+            self._set_alpha(self.alpha)
+            if _is_wide(X):
+                _fit_rows(self, X, codes, weights, self.alpha_)
+            else:
+                _fit_sums(self, ClassSums.of(X, codes, len(self.classes_), weights), self.alpha_)
+            return self
+        splits = self._splits(X, codes)
         if _is_wide(X):
-            _fit_rows(self, X, codes, weights, self.alpha)
-        else:
-            _fit_sums(self, ClassSums.of(X, codes, len(self.classes_), weights), self.alpha)
-        return self
+            return self._fit_wide(X, codes, weights, splits)
+        if _is_partition(splits, len(codes)):
+            return self._fit_folds([sums_of(test) for _, test in splits])
+        pairs = ((sums_of(train), sums_of(test)) for train, test in splits)
+        return self._fit_pairs(sums_of(slice(None)), pairs)
 
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Add a block of noisy samples to those seen so far: fitting all blocks equals fitting all rows at once.
+
+        If ``alpha`` is None, this holds up to the choice of the penalty, which is made from the sums of all blocks.
 
         T is determined once, at the first call. If it must be estimated, it is estimated from the first block alone:
         give T, or a first block that is large and in random order.
@@ -152,103 +198,41 @@ class MCLDCEClassifier(TransitionClassifier):
         block = ClassSums.of(X, codes, len(self.classes_), weights)
         sums = block if first else self.sums_ + block
         if sums.weight > 0:
-            _fit_sums(self, sums, self.alpha)
+            self._fit_total(sums)
         else:  # nothing to solve yet
             self.sums_: ClassSums = _named(self, sums)
         return self
 
-    def fit_sums(self, sums: ClassSums) -> Self:
+    def fit_sums(self, sums: ClassSums | Sequence[ClassSums]) -> Self:
         """Solve from sums of noisy data: of blocks from anywhere, or the same sums with another T or alpha.
 
-        The classes are those that the sums name, otherwise ``classes``, those of an earlier fit, or 0 .. n_classes - 1.
-        Feature names in the sums become ``feature_names_in_``. Sums hold no single sample, so T cannot be estimated
-        from them: give it as an array, or call ``fit`` once with an estimator; its ``transition_`` is then used again.
+        A list holds the sums of disjoint folds, from which the penalty is chosen if ``alpha`` is None; for a single sum
+        see Notes. The classes are those that the sums name, otherwise ``classes``, those of an earlier fit, or
+        0 .. n_classes - 1. Feature names in the sums become ``feature_names_in_``. Sums hold no single sample, so T
+        cannot be estimated from them: give it as an array, or call ``fit`` once with an estimator; its ``transition_``
+        is then used again.
         """
         self._check_parameters()
-        _take_sums(self, sums)
-        _fit_sums(self, sums, self.alpha)
+        folds = [sums] if isinstance(sums, ClassSums) else list(sums)
+        if not folds:
+            raise ValueError("there are no sums to fit; pass a ClassSums, or a list with one for each fold")
+        total = _total(folds)
+        _take_sums(self, total)
+        return self._fit_folds(folds) if self.alpha is None and len(folds) > 1 else self._fit_total(total)
+
+    def _fit_total(self, sums: ClassSums) -> Self:
+        """Fit from the sums of all rows."""
+        correct = Correction(self.transition_, sums.noisy_prior, self.operator)
+        if self.alpha is not None:
+            self._set_alpha(self.alpha)
+        else:
+            self._set_alphas(np.trace(sums.scatter) / sums.n_features)
+            self._choose([_generalized_risks(sums, correct, self.alphas_, self.fit_intercept)], [sums.weight])
+        _fit_sums(self, sums, self.alpha_, correct)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")  # sums alone may be of blocks that count nothing
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_operator(self.operator)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class MCLDCEClassifierCV(TransitionClassifier):
-    """:class:`MCLDCEClassifier` with ``alpha`` chosen by cross-validation on the noisy labels alone.
-
-    Accuracy on noisy labels rewards a model for predicting the noise. The corrected risk does not: on a held-out fold
-    it estimates the squared loss on clean labels without bias::
-
-        risk(alpha) = mean over held-out samples of  1 + |h|^2 - 2 <t, h>,    t = row y of M^+
-
-    A fold is a :class:`~unflip.core.ClassSums`; a training set is the sum of the other folds, and one
-    eigendecomposition of it serves all penalties, so that the search reads the data once.
-
-    Parameters
-    ----------
-    transition, operator, fit_intercept, classes, random_state
-        As in :class:`MCLDCEClassifier`. T is estimated once, from all noisy samples.
-    alphas : array-like of shape (n_alphas,), default=None
-        Penalties to try, each > 0. If None, 17 values are tried, from 1e-6 to 1e2 times the mean sum of squares of a
-        feature, so that the grid fits data of any scale and size.
-    cv : int, cross-validation generator or iterable of (train, test) rows, default=5
-        An integer is the number of shuffled folds, which ``random_state`` seeds too.
-
-    Attributes
-    ----------
-    alphas_, risk_ : ndarrays of shape (n_alphas,)
-        The penalties, and the cross-validated corrected risk of each.
-    alpha_ : float
-        The penalty with the least risk.
-    classes_, transition_, transition_estimator_, class_prior_, centroid_, coef_, intercept_, sums_
-        As in :class:`MCLDCEClassifier`, fitted to all samples with ``alpha_``.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from unflip.noise import corrupt, pairflip
-    >>> X, y = load_iris(return_X_y=True)
-    >>> T = pairflip(3, 0.3)
-    >>> model = MCLDCEClassifierCV(T, random_state=0).fit(X, corrupt(y, T, random_state=0))
-    >>> float(model.alpha_) == float(model.alphas_[model.risk_.argmin()])
-    True
-    """
-
-    _keep_sparse = True
-
-    alphas: ArrayLike | None = None
-    cv: Any = 5
-    operator: Operator = "exact"
-    fit_intercept: bool = True
-
-    def _fit(self, X: Any, codes: IntArray, weights: FloatArray | None) -> Self:
-        splits = self._splits(X, codes)
-        if _is_wide(X):
-            return self._fit_wide(X, codes, weights, splits)
-
-        def sums_of(rows: Any) -> ClassSums:
-            return ClassSums.of(X[rows], codes[rows], len(self.classes_), None if weights is None else weights[rows])
-
-        if _is_partition(splits, len(codes)):
-            return self._fit_folds([sums_of(test) for _, test in splits])
-        pairs = ((sums_of(train), sums_of(test)) for train, test in splits)
-        return self._fit_pairs(sums_of(slice(None)), pairs)
-
-    def fit_sums(self, folds: Sequence[ClassSums]) -> Self:
-        """Choose the penalty and fit from the sums of two or more disjoint folds, without data.
-
-        Their classes and features must be the same; classes and T are as in :meth:`MCLDCEClassifier.fit_sums`.
-        """
-        self._check_parameters()
-        if isinstance(folds, ClassSums) or len(folds) < 2:
-            raise ValueError("cross-validation needs the sums of at least two folds; pass a list of ClassSums")
-        _take_sums(self, _total(folds))
-        return self._fit_folds(list(folds))
 
     def _fit_folds(self, folds: list[ClassSums]) -> Self:
         pairs = ((_total(folds[:k] + folds[k + 1 :]), fold) for k, fold in enumerate(folds))
@@ -291,7 +275,8 @@ class MCLDCEClassifierCV(TransitionClassifier):
             return list(check_cv(self.cv).split(X, codes))
         if self.cv < 2:
             raise ValueError(f"cv must be at least 2 folds; got {self.cv}")
-        folds = KFold(min(self.cv, len(codes)), shuffle=True, random_state=check_random_state(self.random_state))
+        seed = 0 if self.random_state is None else self.random_state  # a default fit can be repeated
+        folds = KFold(min(self.cv, len(codes)), shuffle=True, random_state=check_random_state(seed))
         return list(folds.split(codes))
 
     def _set_alphas(self, scale: float) -> None:
@@ -302,12 +287,34 @@ class MCLDCEClassifierCV(TransitionClassifier):
         self.risk_ = np.average(risks, axis=0, weights=held_out)
         self.alpha_ = float(self.alphas_[self.risk_.argmin()])
 
+    def _set_alpha(self, alpha: float) -> None:
+        self.alpha_ = float(alpha)
+        for name in ("alphas_", "risk_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+
     def _check_parameters(self) -> None:
         check_operator(self.operator)
+        if self.alpha is not None:
+            check_number(self, "alpha")
         if self.alphas is not None:
             alphas = np.asarray(self.alphas, dtype=np.float64)
             if alphas.ndim != 1 or len(alphas) == 0 or not np.isfinite(alphas).all() or alphas.min() <= 0:
                 raise ValueError(f"alphas must be a list of numbers > 0; got {self.alphas!r}")
+
+
+class MCLDCEClassifierCV(MCLDCEClassifier):
+    """:class:`MCLDCEClassifier` under the name that it had while the choice of ``alpha`` was a class of its own.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from unflip.noise import corrupt, pairflip
+    >>> X, y = load_iris(return_X_y=True)
+    >>> T = pairflip(3, 0.3)
+    >>> model = MCLDCEClassifierCV(T, random_state=0).fit(X, corrupt(y, T, random_state=0))
+    >>> float(model.alpha_) == float(model.alphas_[model.risk_.argmin()])
+    True
+    """
 
 
 def _fit_sums(model: Any, sums: ClassSums, alpha: float, correct: Correction | None = None) -> None:
@@ -332,6 +339,33 @@ def _named(model: Any, sums: ClassSums) -> ClassSums:
 def _clean_means(sums: ClassSums, correct: Correction, fit_intercept: bool) -> tuple[FloatArray, FloatArray]:
     """Return the clean centroid, of x - mean if there is an intercept, and the mean of the corrected labels."""
     return clean_centroid(sums.about_mean if fit_intercept else sums, correct), correct(sums.noisy_prior)
+
+
+def _generalized_risks(sums: ClassSums, correct: Correction, alphas: FloatArray, fit_intercept: bool) -> list[float]:
+    """Return the generalized cross-validation score of each penalty, from the sums of all rows.
+
+    ::
+
+        X'X = V diag(v) V',  r = V' n mu,    residuals = sum |t|^2 - sum r^2 / (v + alpha) (2 - v / (v + alpha))
+    """
+    n, c = sums.weight, sums.n_classes
+    centroid, mean = _clean_means(sums, correct, fit_intercept)
+    v, V = np.linalg.eigh(sums.scatter if fit_intercept else sums.gram)
+    v = np.maximum(v, 0)
+    explained = np.sum((V.T @ (n * centroid)) ** 2, axis=1)
+    squares = -n * float(mean @ mean) * fit_intercept
+    for start in range(0, c, MANY_LABELS):  # in parts: all rows of M^+ are c x c
+        chosen = np.arange(start, min(start + MANY_LABELS, c))
+        one_hot = np.zeros((c, len(chosen)))
+        one_hot[chosen, chosen - start] = 1
+        squares += float(np.sum(correct(one_hot) ** 2, axis=0) @ sums.counts[chosen])
+    risks = []
+    for alpha in alphas:
+        share = v / (v + alpha)
+        residuals = squares - float(np.sum(explained / (v + alpha) * (2 - share)))
+        free = 1 - (share.sum() + fit_intercept) / n
+        risks.append(max(residuals, 0.0) / n / free**2 if free > 0 else np.inf)
+    return risks
 
 
 def _fit_rows(model: Any, X: Any, codes: IntArray, weights: FloatArray | None, alpha: float) -> None:

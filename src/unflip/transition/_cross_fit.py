@@ -5,6 +5,8 @@
 gradient, and the rounds of cross-fitting.
 """
 
+import zlib
+from copy import copy
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,10 +15,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import gammaln, log_softmax, softmax
 from sklearn.utils.sparsefuncs import inplace_column_scale, mean_variance_axis
 
 from unflip._validation import FloatArray, IntArray
+from unflip.transition._lbfgs import lbfgs
 
 SMALL = 1_000_000  # n_samples x n_features x n_classes: up to here a step takes about a millisecond in float64
 WIDEST_WHITENING = 1024  # features; beyond it a Cholesky factor costs more than the iterations it saves
@@ -25,6 +28,14 @@ LEAST_ROWS = 20  # distinct rows per class; with fewer, the models of the folds 
 LARGE = 10_000_000  # n_samples x n_features x n_classes: from here on two folds instead of five
 LIFT = 0.01  # EM cannot leave a zero, so the start is mixed with this much of the uniform matrix
 SETTLED = 0.005  # mean change of a row of T, summed over its entries, at which the rounds end
+# For a wide sparse X:
+ALPHA_SPARSE = 0.35  # as ALPHA, while T is estimated
+OTHER_ALPHAS = (0.6, 0.2)  # tried for the final model: symmetric noise needs more penalty than pair noise
+LEAST_ROWS_SPARSE = 5  # distinct rows per class; rows of T that lean on each other need fewer
+LARGE_SPARSE = 2_500_000  # stored numbers x n_classes: from here on two folds instead of five
+SETTLED_SPARSE = 0.02  # as SETTLED
+SURE = 0.3  # share of the rows of a predicted class, the surest ones, that T starts from
+PSEUDO_ROWS = 10  # rows with the common noise rate that each row of T gets
 # Distinct rows that suffice to choose a scaling: in all, per feature and per class, whichever is most. With fewer rows
 # per feature all models overfit, and the scaling with fewer effective features leads too easily.
 DECIDING, DECIDING_PER_FEATURE, DECIDING_PER_CLASS = 5_000, 20, 40
@@ -41,12 +52,13 @@ def em_transition(
     volume: float = 0.0,
     steps: int = 1,
     sample_weight: FloatArray | None = None,
+    shrink: bool = False,
 ) -> FloatArray:
     """Return T after EM steps with fixed posteriors P(clean | x), shape (n_samples, n_classes), and noisy codes ``y``.
 
     See :class:`unflip.transition.CrossFitEM` for the formula. ``volume`` weighs the volume; a row whose diagonal would
     no longer be its largest entry is left to the likelihood alone. Without volume, no step lowers the likelihood of the
-    noisy labels.
+    noisy labels. ``shrink`` takes the rows of T from :func:`shrunk_rows`; the weights are then numbers of samples.
     """
     T = np.array(transition, dtype=np.float64)
     c = len(T)
@@ -56,10 +68,42 @@ def em_transition(
         N = np.empty((c, c))
         for j, (p, weight) in enumerate(parts):
             N[:, j] = T[:, j] * (p.T @ (weight / np.maximum(p @ T[:, j], 1e-300)))
-        free = unit_rows(N, T)  # a class without samples keeps its row
+        free = shrunk_rows(N) if shrink else unit_rows(N, T)  # a class without samples keeps its row
         drawn = np.maximum(free - volume * T * np.linalg.pinv(T).T, 0) if volume else free
         on_top = (drawn.argmax(axis=1) == np.arange(c)) | (volume == 0)
         T = np.where(on_top[:, np.newaxis], unit_rows(drawn, free), free)
+    return T
+
+
+def shrunk_rows(counts: FloatArray) -> FloatArray:
+    """Return T from counts N[i, j] of clean i and noisy j, for many classes with few samples each.
+
+    The rows lean on each other: each noise rate on the common one r, and the flips of each class on all other classes
+    equally, as much as the rows together make likely (a Dirichlet prior whose strength s is learned)::
+
+        rate_i = (sum_{j != i} N[i, j] + 10 r) / (sum_j N[i, j] + 10)
+        T[i, j] = rate_i (N[i, j] + s / (c - 1)) / (sum_{k != i} N[i, k] + s)    for j != i
+
+    Symmetric noise gives a large s, pair noise a small one. A row whose diagonal would not be its largest entry, as may
+    happen to a rare class next to a frequent one, takes the common rate.
+    """
+    c = len(counts)
+    off = ~np.eye(c, dtype=bool)
+    flips = counts[off].reshape(c, c - 1)
+    flipped = flips.sum(axis=1)
+
+    def likelihood(s: float) -> float:
+        a = s / (c - 1)
+        return float(np.sum(gammaln(s) - gammaln(flipped + s)) + np.sum(gammaln(flips + a) - gammaln(a)))
+
+    s = max(c * np.geomspace(0.05, 1e4, 12), key=likelihood)
+    shares = (flips + s / (c - 1)) / (flipped[:, np.newaxis] + s)
+    common = flipped.sum() / max(counts.sum(), 1e-300)
+    rate = (flipped + PSEUDO_ROWS * common) / (counts.sum(axis=1) + PSEUDO_ROWS)
+    most = 1 / (1 + shares.max(axis=1))  # with this rate, the largest flip equals the diagonal
+    rate = np.where(rate < most, rate, np.minimum(common, most))
+    T = np.diag(1 - rate)
+    T[off] = (rate[:, np.newaxis] * shares).ravel()
     return T
 
 
@@ -86,6 +130,11 @@ class Problem(NamedTuple):
     penalty: float  # alpha d
 
     @property
+    def is_wide(self) -> bool:
+        """Whether X is sparse and too wide for whitening, such as words of texts."""
+        return is_wide(self.X)
+
+    @property
     def codes(self) -> IntArray:
         """The noisy label of each row, shape (n,)."""
         return np.repeat(np.arange(len(self.slices)), [rows.stop - rows.start for rows in self.slices])
@@ -93,7 +142,7 @@ class Problem(NamedTuple):
     def take(self, kept: NDArray[np.bool_]) -> "Problem":
         """Return the problem of some of the rows, in the same coordinates."""
         share = float(self.weights[kept].sum())
-        slices = _slices(self.codes[kept], len(self.slices))
+        slices = slices_of(self.codes[kept], len(self.slices))
         rows = {"X": self.X[kept], "weights": self.weights[kept] / share, "slices": slices, "keys": self.keys[kept]}
         return self._replace(**rows, total=self.total * share)
 
@@ -160,6 +209,11 @@ class Problem(NamedTuple):
         return loss, g_W if P is None else g_W @ P.T, g_b, counts
 
 
+def is_wide(X: Any) -> bool:
+    """Return whether X is sparse with more features than can be whitened; such data have a path of their own."""
+    return sparse.issparse(X) and X.shape[1] > WIDEST_WHITENING
+
+
 def prepare(
     X: Any, codes: IntArray, weights: FloatArray | None, c: int, volume: float, penalty: float, scaling: str = "each"
 ) -> tuple[Problem, FloatArray, FloatArray]:
@@ -175,7 +229,7 @@ def prepare(
     keys = row_keys(X)
     if sparse.issparse(X):
         mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=share)
-        scale = _scale(mean, variance, scaling)
+        scale = scale_of(mean, variance, scaling)
         X = X.astype(dtype)
         inplace_column_scale(X, (1 / scale).astype(dtype))
         center = mean / scale
@@ -184,7 +238,7 @@ def prepare(
         share_X = share.astype(X.dtype)
         mean = share_X @ X
         X -= mean
-        scale = _scale(mean, share_X @ np.square(X), scaling)
+        scale = scale_of(mean, share_X @ np.square(X), scaling)
         X /= scale.astype(X.dtype)
         X = X.astype(dtype, copy=False)
         center = np.zeros(d)
@@ -194,7 +248,7 @@ def prepare(
         H = X.multiply(half).tocsr() if sparse.issparse(X) else X * half
         S = H.T @ H
         covariance = np.asarray(S.todense() if sparse.issparse(S) else S, dtype=np.float64) - np.outer(center, center)
-    problem = Problem(X, center, share, _slices(codes[order], c), keys, total, covariance, None, volume, penalty)
+    problem = Problem(X, center, share, slices_of(codes[order], c), keys, total, covariance, None, volume, penalty)
     return problem.with_penalty(penalty), mean, scale
 
 
@@ -204,6 +258,8 @@ def choose_scaling(X: Any, codes: IntArray, weights: FloatArray | None, c: int) 
     Large data are judged by the part of their rows with the smallest keys: equal rows are in it or not together, in
     any order and with any weights.
     """
+    if is_wide(X):  # rare words would count as much as common ones
+        return "common"
     d = X.shape[1]
     enough = max(DECIDING, DECIDING_PER_FEATURE * d, DECIDING_PER_CLASS * c)
     if X.shape[0] > enough:
@@ -252,28 +308,103 @@ def cross_fit(
     Without the temperature, T would have to make up for penalized models, which are less sure than they should be. If T
     is ``known``, only the temperature is fitted.
     """
-    n_folds, c, codes = _number_of_folds(problem), len(problem.slices), problem.codes
+    n_folds, c = _number_of_folds(problem), len(problem.slices)
     if not n_folds:
         return None
-    problem = problem.with_penalty(ALPHA * problem.X.shape[1])
-    folds = problem.keys % n_folds
-    seen = [problem.take(folds != k) for k in range(n_folds)]
-    models = [np.zeros(c * (problem.X.shape[1] + 1))] * n_folds
-    z = np.empty((c, len(codes)))
-    T = T if known else (1 - LIFT) * T + LIFT / c
-    for _ in range(1 if known else rounds):
-        for k in range(n_folds):
-            models[k] = fit_model(seen[k], T, models[k])
-            z[:, folds == k] = problem.logits(*problem.unpack(models[k]), folds == k)
-        temperature = _temperature(z, codes, T, problem.weights)
-        posteriors = softmax(temperature * z, axis=0).T
-        if known:
+    folds = _Folds(problem.with_penalty(ALPHA * problem.X.shape[1]), n_folds)
+    T = folds.refine(T if known else (1 - LIFT) * T + LIFT / c, 1 if known else rounds, known)
+    return T, *folds.model(T), folds.posteriors
+
+
+def cross_fit_wide(
+    problem: Problem, T: FloatArray | None, rounds: int
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """Return what :func:`cross_fit` does for a wide sparse X; T is None if it is not known.
+
+    The loss through T has many local minima if there are many features, so all models start from logistic regression on
+    the noisy labels, whose loss has none. The same models give a first T: the shares of the noisy labels among the 30 %
+    of the held-out rows of each predicted class that they are most sure of. Minimum volume is not used. The penalty of
+    the final model is the one with which held-out noisy labels are most likely through T.
+    """
+    n_folds, c = _number_of_folds(problem), len(problem.slices)
+    if not n_folds:
+        return None
+    d = problem.X.shape[1]
+    folds = _Folds(problem.with_penalty(ALPHA_SPARSE * d), n_folds)
+    folds.fit(np.eye(c))
+    if T is not None:
+        T = folds.refine(T, 1, known=True)
+    else:
+        T = folds.refine(_sure_shares(folds.z, problem), rounds, shrink=True)
+    best = folds
+    for alpha in OTHER_ALPHAS:
+        other = folds.with_penalty(alpha * d, T)
+        if other.likelihood > folds.likelihood:
+            best = other
             break
-        before, T = T, em_transition(posteriors, codes, T, steps=30, sample_weight=problem.weights)
-        if np.abs(T - before).sum() < SETTLED * c:
-            break
-    W, b = problem.unpack(fit_model(problem, T, np.mean(models, axis=0)))
-    return T, temperature * W, temperature * b, posteriors
+    return T, *best.model(T), best.posteriors
+
+
+class _Folds:
+    """The models of the folds, and the logits z (c, n) that each row gets from the model that did not see it."""
+
+    def __init__(self, problem: Problem, n_folds: int) -> None:
+        c = len(problem.slices)
+        self.problem, self.folds = problem, problem.keys % n_folds
+        self.seen = [problem.take(self.folds != k) for k in range(n_folds)]
+        self.models = [np.zeros(c * (problem.X.shape[1] + 1))] * n_folds
+        self.z = np.empty((c, len(problem.weights)))
+
+    def fit(self, T: FloatArray) -> None:
+        for k, seen in enumerate(self.seen):
+            self.models[k] = fit_model(seen, T, self.models[k], rough=True)
+            rows = self.folds == k
+            self.z[:, rows] = self.problem.logits(*self.problem.unpack(self.models[k]), rows)
+
+    def refine(self, T: FloatArray, rounds: int, known: bool = False, shrink: bool = False) -> FloatArray:
+        """Return T after rounds of models and EM, with the temperature of the last of them."""
+        problem, codes = self.problem, self.problem.codes
+        w = problem.weights * (problem.total if shrink else 1.0)
+        for _ in range(rounds):
+            self.fit(T)
+            self.temperature = _temperature(self.z, codes, T, problem.weights)
+            if known:
+                break
+            before, T = T, em_transition(self.posteriors, codes, T, steps=30, sample_weight=w, shrink=shrink)
+            if np.abs(T - before).sum() < (SETTLED_SPARSE if shrink else SETTLED) * len(T):
+                break
+        self.likelihood = mean_log_likelihood(self.posteriors, codes, T, problem.weights)
+        return T
+
+    def with_penalty(self, penalty: float, T: FloatArray) -> "_Folds":
+        """Return the same folds with models of another penalty."""
+        other = copy(self)
+        other.problem, other.z = self.problem.with_penalty(penalty), np.empty_like(self.z)
+        other.models, other.seen = list(self.models), [part.with_penalty(penalty) for part in self.seen]
+        other.refine(T, 1, known=True)
+        return other
+
+    def model(self, T: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return W and b of the model of all rows, times the temperature."""
+        W, b = self.problem.unpack(fit_model(self.problem, T, np.mean(self.models, axis=0)))
+        return self.temperature * W, self.temperature * b
+
+    @property
+    def posteriors(self) -> FloatArray:
+        """P(clean | x) of each row from the model that did not see it, shape (n, c)."""
+        p: FloatArray = softmax(self.temperature * self.z, axis=0).T
+        return p
+
+
+def _sure_shares(z: FloatArray, problem: Problem) -> FloatArray:
+    codes, c = problem.codes, len(problem.slices)
+    predicted, sure = z.argmax(axis=0), -log_softmax(z, axis=0).max(axis=0)
+    counts = np.zeros((c, c))
+    for k in range(c):
+        rows = np.flatnonzero(predicted == k)
+        rows = rows[np.argsort(sure[rows], kind="stable")[: max(10, int(SURE * len(rows)))]]
+        counts[k] = np.bincount(codes[rows], problem.weights[rows] * problem.total, minlength=c)
+    return shrunk_rows(counts)
 
 
 def row_keys(X: Any) -> NDArray[np.uint32]:
@@ -286,6 +417,8 @@ def row_keys(X: Any) -> NDArray[np.uint32]:
 
         key_i = sum_j mix(j, level_ij)  modulo 2^64,        level = floor(rank L / U) if U > L distinct values
     """
+    if is_wide(X):
+        return _sparse_row_keys(X)
     n, d = X.shape
     levels = max(LEVELS, int(2 ** (32 / d)))  # in few columns more levels, to tell rows apart
     sums = np.zeros(n, dtype=np.uint64)
@@ -324,22 +457,39 @@ def _mix(column: int, levels: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
+def _sparse_row_keys(X: Any) -> NDArray[np.uint32]:
+    """Return the same for a wide sparse X, of the places of its entries: they hardly ever agree for different rows."""
+    X = X.tocsr()
+    if not X.has_canonical_format or not X.data.all():
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    places = X.indices.astype(np.int64)
+    return np.array([zlib.crc32(places[a:b]) for a, b in pairwise(X.indptr)], dtype=np.uint32)
+
+
 def _number_of_folds(problem: Problem) -> int:
     """Return five, two for large data, and zero for data with too few distinct rows."""
     (n, d), c = problem.X.shape, len(problem.slices)
-    if min(len(np.unique(problem.keys)), problem.total) < LEAST_ROWS * c:
+    least = LEAST_ROWS_SPARSE if problem.is_wide else LEAST_ROWS
+    if min(len(np.unique(problem.keys)), problem.total) < least * c:
         return 0
+    if problem.is_wide:
+        return 2 if problem.X.nnz * c > LARGE_SPARSE else 5
     return 2 if n * d * c > LARGE else 5
 
 
-def fit_model(problem: Problem, T: FloatArray, start: FloatArray | None = None) -> FloatArray:
-    """Return (U, b) that explain the noisy labels through a fixed T."""
+def fit_model(problem: Problem, T: FloatArray, start: FloatArray | None = None, *, rough: bool = False) -> FloatArray:
+    """Return (U, b) that explain the noisy labels through a fixed T; ``rough`` stops earlier for a wide sparse X."""
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         loss, g_U, g_b, _ = problem.loss(*problem.unpack(theta), T)
         return loss, np.concatenate([g_U.ravel(), g_b])
 
     start = np.zeros(len(T) * (problem.X.shape[1] + 1)) if start is None else start
+    if problem.is_wide:  # without whitening the last iterations are many, and change few predictions
+        limits: dict[str, Any] = {"maxiter": 30, "gtol": 1e-3} if rough else {"maxiter": 60, "gtol": 3e-4}
+        return lbfgs(objective, start, **limits, precision=problem.X.dtype.type)[0]
     options = {"maxiter": 200, "gtol": 1e-4, "ftol": 0.0, "maxcor": 20}
     return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x)
 
@@ -355,7 +505,8 @@ def _temperature(z: FloatArray, codes: IntArray, T: FloatArray, weights: FloatAr
     return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-3}).x))
 
 
-def _slices(codes: IntArray, c: int) -> list[slice]:
+def slices_of(codes: IntArray, c: int) -> list[slice]:
+    """Return the rows of each class, for codes in order."""
     return [slice(int(a), int(b)) for a, b in pairwise(np.searchsorted(codes, np.arange(c + 1)))]
 
 
@@ -365,7 +516,7 @@ def unit_rows(A: NDArray[Any], otherwise: FloatArray) -> FloatArray:
     return np.where(sums > 0, A / np.where(sums > 0, sums, 1), otherwise)
 
 
-def _scale(mean: FloatArray, variance: FloatArray, scaling: str) -> FloatArray:
+def scale_of(mean: FloatArray, variance: FloatArray, scaling: str) -> FloatArray:
     """Return standard deviations, or the root of the mean variance for all; one where that is zero up to rounding."""
     rounding = (10 * np.finfo(np.float32).eps * mean) ** 2
     variance = np.where(variance > rounding, variance, 0).astype(np.float64)

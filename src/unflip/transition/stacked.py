@@ -25,7 +25,7 @@ from unflip._base import check_training_data, fit_codes, predicted_codes, seeded
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.core.ldce import solve_prior, well_conditioned
 from unflip.core.posterior import bayes, blended, calibrated, inverted_posterior, tempered
-from unflip.transition._cross_fit import ALPHA, fit_model, prepare
+from unflip.transition._cross_fit import ALPHA, ALPHA_SPARSE, fit_model, prepare
 from unflip.transition._uncertainty import posterior_std
 from unflip.transition.volmin import VolMin
 
@@ -109,7 +109,11 @@ class LinearModel(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: IntArray, sample_weight: FloatArray | None = None) -> Self:
         c = len(self.transition)
         problem, mean, scale = prepare(X, y, sample_weight, c, 0.0, ALPHA * X.shape[1], self.scaling)
-        W, b = problem.unpack(fit_model(problem, self.transition))
+        start = None
+        if problem.is_wide:  # the loss through T has many minima, that of the labels as they are has one
+            problem = problem.with_penalty(ALPHA_SPARSE * X.shape[1])
+            start = fit_model(problem, np.eye(c), rough=True)
+        W, b = problem.unpack(fit_model(problem, self.transition, start, rough=problem.is_wide))
         self.coef_ = W / scale
         self.intercept_ = b - self.coef_ @ mean
         return self

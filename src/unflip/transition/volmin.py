@@ -6,14 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
-from scipy.special import expit, softmax
+from scipy.special import expit, logit, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from unflip._base import LinearClassifier, check_training_data, resolve_transition
 from unflip._validation import FloatArray
 from unflip.core.ldce import well_conditioned
-from unflip.transition._cross_fit import Problem, choose_scaling, cross_fit, fit_model, prepare
+from unflip.transition._cross_fit import Problem, choose_scaling, cross_fit, cross_fit_wide, fit_model, prepare
 from unflip.transition._uncertainty import posterior_std
 
 LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
@@ -94,6 +95,14 @@ class VolMin(LinearClassifier):
     out with fewer than 20 distinct rows per class. The folds follow from the ranks of the values in each row, not from
     the order of the rows nor from the units of the features.
 
+    *Wide sparse data.* A sparse X with more than 1,024 features, such as TF-IDF, takes another path if ``rounds`` > 0
+    and there are at least five distinct rows per class: all features share one scale, nothing is whitened, and minimum
+    volume is left out. The loss through T then has many local minima, so the models start from logistic regression on
+    the noisy labels: with the true T and pair noise 0.35, banking77 has 80 % from zero and 89 % from there. T starts
+    from the labels of the rows that held-out models are surest of, its rows lean on each other, and the likelihood of
+    held-out noisy labels chooses the penalty (``benchmarks/sparse_text.py``). ``volume``, ``alpha``, ``max_iter`` and
+    ``tol`` are not used there.
+
     *Scaling.* The scaling decides which models the penalty considers simple. With the variances v_j of the features as
     given, and W for these features, the penalty is::
 
@@ -160,18 +169,14 @@ class VolMin(LinearClassifier):
         self.scaling_ = choose_scaling(X, codes, weights, c) if self.scaling == "auto" else self.scaling
         problem, mean, scale = prepare(X, codes, weights, c, self.volume, penalty, self.scaling_)
         if self.transition is None:
-            T, W, b = self._minimum_volume(problem)
-            posteriors = None
-            if self.rounds:
-                T, W, b, posteriors = cross_fit(problem, T, self.rounds) or (T, W, b, None)
-            T = well_conditioned(T)
+            T, W, b, posteriors = self._estimate(problem)
             if posteriors is None:
                 posteriors = softmax(problem.logits(W, b), axis=0).T.astype(np.float64)
             self.transition_std_ = posterior_std(posteriors, T, problem.weights * problem.total)
         else:
             T, estimator = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
-            fitted = cross_fit(problem, T, 1, known=True)
-            W, b = fitted[1:3] if fitted else problem.unpack(fit_model(problem, T))
+            found = cross_fit_wide(problem, T, 1) if problem.is_wide else cross_fit(problem, T, 1, known=True)
+            W, b = found[1:3] if found else problem.unpack(fit_model(problem, T))
             self.transition_std_ = getattr(estimator, "transition_std_", np.zeros_like(T))
         self.transition_ = T
         prior = softmax(problem.logits(W, b), axis=0).astype(np.float64) @ problem.weights
@@ -180,6 +185,17 @@ class VolMin(LinearClassifier):
         self.intercept_ = b - self.coef_ @ mean
         return self
 
+    def _estimate(self, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
+        """Return T, W (c, d), b (c,) and the posteriors of rows that were held out, if any were."""
+        found = cross_fit_wide(problem, None, self.rounds) if self.rounds and problem.is_wide else None
+        if found is None:
+            T, W, b = self._minimum_volume(problem)
+            found = cross_fit(problem, T, self.rounds) if self.rounds and not problem.is_wide else None
+            if found is None:
+                return well_conditioned(T), W, b, None
+        T, W, b, posteriors = found
+        return well_conditioned(T), W, b, posteriors
+
     def _minimum_volume(self, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return T, W (c, d) and b (c,) that minimize the objective."""
         c, d = len(problem.slices), problem.X.shape[1]
@@ -187,7 +203,7 @@ class VolMin(LinearClassifier):
         tol = self.tol if self.tol is not None else (1e-10 if small else 1e-4)
         options = {"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20}
         start = np.zeros(d * c + c + c * c)
-        result = minimize(_objective, start, args=(problem,), jac=True, method="L-BFGS-B", options=options)
+        result = minimize(objective, start, args=(problem,), jac=True, method="L-BFGS-B", options=options)
         theta = result.x
         if result.nit >= self.max_iter:
             warnings.warn(
@@ -201,8 +217,8 @@ class VolMin(LinearClassifier):
             theta = _polish(theta, problem)
         self.n_iter_ = max(int(result.nit), 1)
         self.loss_ = float(result.fun)
-        W, b, V = _unpack(theta, problem)
-        return _transition(V)[0], W, b
+        W, b, T = unpack(theta, problem)
+        return T, W, b
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return P(clean = k | x), shape (n_samples, n_classes)."""
@@ -228,6 +244,20 @@ def _unpack(theta: FloatArray, problem: Problem) -> tuple[FloatArray, FloatArray
     return *problem.unpack(theta[: -c * c]), -np.log(c) + np.sqrt(c) * theta[-c * c :].reshape(c, c)
 
 
+def unpack(theta: FloatArray, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return W (c, d), b (c,) and T (c, c)."""
+    W, b, V = _unpack(theta, problem)
+    return W, b, _transition(V)[0]
+
+
+def to_parameters(problem: Problem, W: FloatArray, b: FloatArray, T: FloatArray) -> FloatArray:
+    """Return theta = (U, b, V) with these W, b and T, as far as the diagonal of T is the largest entry of its row."""
+    c = len(T)
+    U = W if problem.whitening is None else solve_triangular(problem.whitening.T, W.T).T  # W = U P
+    V = logit(np.clip(T / np.maximum(T.diagonal()[:, np.newaxis], 1e-12), 1e-6, 1 - 1e-6))
+    return np.concatenate([U.ravel(), b, ((V + np.log(c)) / np.sqrt(c)).ravel()])
+
+
 def _transition(V: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return T, sigmoid(V) and the row sums of A = I + sigmoid(V) * (1 - I), with T = A / row sums."""
     s = np.maximum(expit(V), 1e-12)
@@ -242,20 +272,20 @@ def _polish(theta: FloatArray, problem: Problem, steps: int = 4) -> FloatArray:
     A line search on values stops where they differ by rounding, that is at about 1e-8 in theta. Newton steps need only
     the gradient and continue to rounding in theta, so that equal problems (rows repeated, rows weighted) give equal T.
     """
-    _, g = _objective(theta, problem)
+    _, g = objective(theta, problem)
     for _ in range(steps):
         shifts = 1e-5 * np.eye(len(theta))
-        H = np.stack([_objective(theta + e, problem)[1] - _objective(theta - e, problem)[1] for e in shifts]) / 2e-5
+        H = np.stack([objective(theta + e, problem)[1] - objective(theta - e, problem)[1] for e in shifts]) / 2e-5
         # Adding a constant to b, and the diagonal of V, change nothing: lstsq leaves these directions alone.
         step = np.linalg.lstsq((H + H.T) / 2, g, rcond=1e-9)[0]
-        _, g_next = _objective(theta - step, problem)
+        _, g_next = objective(theta - step, problem)
         if not np.abs(g_next).max() < 0.5 * np.abs(g).max():
             break
         theta, g = theta - step, g_next
     return theta
 
 
-def _objective(theta: FloatArray, problem: Problem) -> tuple[float, FloatArray]:
+def objective(theta: FloatArray, problem: Problem) -> tuple[float, FloatArray]:
     """Return the penalized loss and its gradient in theta = (U, b, V)."""
     c, total, volume = len(problem.slices), problem.total, problem.volume
     W, b, V = _unpack(theta, problem)
