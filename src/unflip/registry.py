@@ -64,6 +64,7 @@ ENTRIES = [
         "linear",
         takes_transition=True,
         saved=True,
+        own_scale=True,
     ),
     Entry("ule", "linear.ule", "ULEClassifier", "linear", takes_transition=True, saved=True),
     Entry("musgd", "linear.musgd", "MuSGDClassifier", "linear", takes_transition=True, saved=True),

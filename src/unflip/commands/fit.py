@@ -374,8 +374,7 @@ def make_classifier(
 
 def _make_model(name: str, transition: Any, random_state: Any) -> Any:
     if name == "logistic":
-        known = registry.find_class("ForwardLogisticClassifier")
-        return registry.make(known.cls if known else "VolMin", transition=transition)
+        return registry.make("ForwardLogisticClassifier", transition=transition)
     options = {"transition": transition, "random_state": random_state}
     return registry.make("CorrectedClassifier", estimator=_make_trees(name, random_state), **options)
 
