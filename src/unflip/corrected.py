@@ -109,7 +109,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     candidates_ : list of Candidate
         What was compared, the chosen one among them.
     overlap_ : bool
-        Whether the labels look noisy but overlapping classes explain them as well, so that nothing was corrected.
+        Whether more labels look wrong than ``transition_`` says, which overlapping classes explain as well.
     notes_ : list of str
         What the data cannot tell, in sentences.
     oof_proba_ : ndarray of shape (n_samples, n_classes)
@@ -117,9 +117,10 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    *The choice.* Each candidate's out-of-fold predictions are scored by :func:`unflip.metrics.clean_accuracy`. The
-    blend, an average whose weights make held-out labels likeliest, is taken unless a single model leads by a standard
-    error of the paired difference; through T if noise was found, unless the models as they are lead by as much.
+    *The choice.* Out-of-fold predictions of each candidate are scored by :func:`unflip.metrics.clean_accuracy`. First
+    the blend through T is taken if it leads the blend of the models as they are by a standard error of the paired
+    difference; both are averages whose weights make held-out labels likeliest. Then a single model is taken if it leads
+    that blend by as much. So a tie goes to the labels as they are, and to the blend.
 
     Examples
     --------
@@ -189,8 +190,11 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         p = predicted_codes(self.estimator_, X, c)
         if kind != "inverted":
             return p
-        p = (self.n_samples_ * p + self.noisy_prior_) / (self.n_samples_ + 1)
-        return inverted_posterior(tempered(p, self.temperature_), self.transition_, self.class_prior_)
+        before, after = self.temperatures_
+        p = tempered((self.n_samples_ * p + self.noisy_prior_) / (self.n_samples_ + 1), before)
+        share = self.witness_.share_
+        clean = tempered(inverted_posterior(p, self.transition_, self.class_prior_), after)
+        return share * clean + (1 - share) * p
 
     # -- what the parameters mean
 
@@ -285,6 +289,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
                 models, joint = [own], False
             else:
                 models = [m for m in default_models(numbers, c) if _inner(m[1]) is not _inner(self.estimator)] + [own]
+        elif kind == "regressor" and T is not None:
+            models, joint = [], False  # the inverse of T is all it needs
         elif numbers is None:
             raise ValueError(
                 f"{_name(self.estimator)} has no predict_proba, so other models estimate T, which take only finite "
@@ -311,14 +317,16 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         model, kind, w = seeded(clone(self.estimator), seed), self._kind(), self.witness_
         if kind == "regressor":
             model = model if get_tags(model).target_tags.multi_output else MultiOutputRegressor(model)
-            targets = pseudo_inverse(self.transition_)[codes]
+            c = len(self.classes_)
+            targets = w.share_ * pseudo_inverse(self.transition_)[codes] + (1 - w.share_) * np.eye(c)[codes]
             self.estimator_ = model.fit(X, targets, **weighting(model, weights))
         elif kind == "inverted":
             self.estimator_ = fit_codes(model, X, codes, weights)
             counts = np.bincount(codes, weights, minlength=len(self.classes_))
             self.noisy_prior_, self.n_samples_ = counts / counts.sum(), len(codes)
-            own = w.names_.index(_name(self.estimator)) if w.stack_ is not None and w.shape_ != "none" else None
-            self.temperature_ = 1.0 if own is None else float(w.stack_.temperatures[own])
+            own = w.names_.index(_name(self.estimator))
+            stacks = () if w.stack_ is None else (w.plain_, w.stack_)
+            self.temperatures_ = [float(stack.temperatures[own]) for stack in stacks] or [1.0, 1.0]
         else:
             self.estimator_ = fit_soft(model, X, codes, self._soft_labels(codes), weights)
         self.candidates_ = []
@@ -342,7 +350,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             sharp = zip(w.posteriors_.items(), w.stack_.temperatures, strict=True)
             predictions |= {(name, True): tempered(p, t) for (name, p), t in sharp}
             predictions[BLEND, True] = w.oof_proba_
-        chosen = self._choose(predictions, codes, weights, (BLEND, found))
+        blends = {key: p for key, p in predictions.items() if key[0] == BLEND}
+        blend = self._choose(blends, codes, weights, (BLEND, False))
+        chosen = self._choose(predictions, codes, weights, blend)
         self.candidates_ = self._candidates(predictions, codes, weights, chosen)
         name, corrected = chosen
         self.oof_proba_ = predictions[chosen]
@@ -417,11 +427,12 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if self.oof_proba_ is None:
             yield "There are too few rows to hold any out, so noise was not looked for: labels are taken as they are."
         if self.overlap_:
-            suspected = self.witness_.suspected_
+            suspected, found = self.witness_.suspected_, self.witness_.shape_ != "none"
+            corrected = "Only what is surely noise counts as such." if found else "Nothing was corrected."
             rate = 1 - float(np.bincount(codes, minlength=len(suspected)) @ np.diag(suspected)) / len(codes)
             yield (
                 f"Noise and overlapping classes cannot be told apart in these data: up to {rate:.0%} of the labels may "
-                "be wrong, or the classes overlap. Nothing was corrected; more rows or better features may tell."
+                f"be wrong, or the classes overlap. {corrected} More rows or better features may tell."
             )
         counts = np.bincount(codes, minlength=len(self.classes_))
         linear = getattr(self.witness_, "linear_transition_", None)

@@ -162,11 +162,11 @@ class StackedEM(BaseEstimator):
         clearly worse.
     evidence_, share_ : float
         The lead of the best T over no noise in the log-likelihood of held-out labels, in standard errors; and the
-        weight of this T in ``transition_``, the rest being the identity.
+        weight of this explanation in ``oof_proba_`` and ``soft_labels``, the rest being that of no noise.
     suspected_ : ndarray of shape (n_classes, n_classes)
-        The best T with noise, also where the evidence does not suffice.
+        The best T with noise, also where the evidence does not suffice, and with flips that two classes exchange.
     overlap_ : bool
-        Whether the labels look noisy, but overlapping classes explain them as well.
+        Whether more labels look wrong than ``transition_`` says, which overlapping classes explain as well.
     lower_bounds_ : ndarray of shape (n_classes,)
         What the diagonal of T is at least, see Notes.
     oof_proba_ : ndarray of shape (n_samples, n_classes)
@@ -186,9 +186,12 @@ class StackedEM(BaseEstimator):
     must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, by one
     standard error of the difference; and a T with more than one rate must lead the symmetric one by 1.5. Otherwise, or
     if the estimated rate is below 2 %, T is the identity, and ``overlap_`` tells whether noise remains possible.
-    Between one and three standard errors both explanations are averaged, posteriors and T alike, with the weights that
-    make held-out labels likeliest. What no data can tell apart is noise that goes both ways between two classes and two
-    classes that share a region, such as the digits 6 and 9 in features that ignore rotation.
+    Between one and three standard errors the posteriors of both explanations are averaged, with the weights that make
+    held-out labels likeliest.
+
+    *Flips in both directions.* Two classes that share a region, such as the digits 6 and 9 in features that ignore
+    rotation, cannot be told from two classes that noise exchanges. So unless T is symmetric, or there are only two
+    classes, ``transition_`` has only what one class of a pair loses to the other on balance.
 
     *Certified bounds.* Whatever T is, the share of label j in any region of rows is at most the largest entry of column
     j, which is T_jj if the diagonal dominates. The regions are the k rows with the largest out-of-fold q_j, for k
@@ -234,7 +237,7 @@ class StackedEM(BaseEstimator):
         self.folds_ = make_folds(self.cv, X, codes, groups, random)
         self.names_ = [name for name, _ in models]
         given = None if self.transition is None else check_transition(self.transition, c)
-        if not self.folds_:  # too few rows to hold any out
+        if not self.folds_ or not (models or self.joint):  # too few rows to hold any out, or no model to ask
             return self._finish("none" if given is None else "given", given, None, codes, w, [])
         held_out = [out_of_fold(model, X, codes, weights, self.folds_, c) for _, model in models]
         linear = None
@@ -277,7 +280,8 @@ class StackedEM(BaseEstimator):
             found[shape] = plain - loss, posteriors, stack
         shape = max(found, key=lambda shape: float(w @ found[shape][0]))
         even = found["symmetric"]
-        if standard_errors(found[shape][0] - even[0], w) < UNEVEN and noise_rate(noisy_prior, even[2]) > LEAST_RATE:
+        even_rate = noise_rate(noisy_prior, even[2].transition)
+        if standard_errors(found[shape][0] - even[0], w) < UNEVEN and even_rate > LEAST_RATE:
             shape = "symmetric"
         lead, posteriors, stack = found[shape]
         self.evidence_ = standard_errors(lead, w)
@@ -306,12 +310,13 @@ class StackedEM(BaseEstimator):
         if given is not None or stack is None:
             self.evidence_, self.share_ = (np.inf, 1.0) if given is not None else (0.0, 0.0)
         self.suspected_ = np.eye(c) if stack is None else stack.transition
-        rate = 0.0 if stack is None else noise_rate(noisy_prior, stack)
-        found = given is not None or (self.evidence_ > EVIDENCE and rate > LEAST_RATE)
+        # Between two classes an exchange is symmetric noise.
+        T = self.suspected_ if shape in ("symmetric", "given") or c == 2 else one_way(self.suspected_, noisy_prior)
+        found = given is not None or (self.evidence_ > EVIDENCE and noise_rate(noisy_prior, T) > LEAST_RATE)
         self.shape_ = shape if found else "none"
-        self.overlap_ = not found and rate > LEAST_RATE
+        self.overlap_ = noise_rate(noisy_prior, self.suspected_) - found * noise_rate(noisy_prior, T) > LEAST_RATE
         self.share_ = self.share_ if found else 0.0
-        self.transition_ = self.share_ * (self.suspected_ if given is None else given) + (1 - self.share_) * np.eye(c)
+        self.transition_ = given if given is not None else T if found else np.eye(c)
         self.class_prior_ = solve_prior(noisy_prior, self.transition_)
         self.posteriors_ = dict(zip(self.names_, posteriors, strict=True)) if found and stack is not None else {}
         self.stack_ = stack if found or stack is None else self.plain_
@@ -471,9 +476,21 @@ def share_of(lead: FloatArray, w: FloatArray, steps: int = 200) -> float:
     return a
 
 
-def noise_rate(noisy_prior: FloatArray, stack: Stack) -> float:
+def noise_rate(noisy_prior: FloatArray, T: FloatArray) -> float:
     """Return the share of labels that are wrong according to T."""
-    return 1 - float(solve_prior(noisy_prior, stack.transition) @ np.diag(stack.transition))
+    return 1 - float(solve_prior(noisy_prior, T) @ np.diag(T))
+
+
+def one_way(T: FloatArray, noisy_prior: FloatArray) -> FloatArray:
+    """Return T without the flips that two classes exchange, which overlap explains as well::
+
+    J = diag(prior) T,    J[i, j] - min(J[i, j], J[j, i])   for i != j
+    """
+    J = np.maximum(solve_prior(noisy_prior, T), 1e-9)[:, np.newaxis] * T
+    exchanged = np.minimum(J, J.T)
+    np.fill_diagonal(exchanged, 0)
+    J = J - exchanged + np.diag(exchanged.sum(axis=1))
+    return J / J.sum(axis=1, keepdims=True)
 
 
 def lower_bounds(q: FloatArray, codes: IntArray) -> FloatArray:
