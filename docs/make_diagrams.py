@@ -23,7 +23,7 @@ PATH = [
     ("prior", "clean_prior\nnoisy prior = T' prior", "core/ldce.py"),
     ("centroid", "clean_centroid\nmu_clean = mu_noisy M^+", "core/sums.py\ncore/ldce.py"),
     ("risk", "1 + mean |h|^2 - 2 tr(W' mu)\nper sample |M'h - e_y|^2", "core/ldce.py\ndeep/losses.py"),
-    ("model", "fit, predict, predict_proba", "linear/ and deep/methods/\none method per file"),
+    ("model", "fit, predict, predict_proba", "corrected.py, linear/\nand deep/methods/"),
     ("evaluate", "clean_accuracy, clean_scorer\nfind_label_errors", "metrics.py\naudit/"),
     ("report", "a page, a model card,\ntables and figures", "page/ and models/\nreport/"),
 ]
@@ -35,7 +35,7 @@ LAYERS = [
     ("report  page", "tables and figures from records; the HTML page"),
     ("bench", "experiments: cells, records, schedule"),
     ("audit", "which labels are probably wrong"),
-    ("linear", "linear methods, one per file"),
+    ("linear  corrected", "linear methods, one per file; any model through T"),
     ("transition", "estimators of T, one per file"),
     ("deep  metrics", "networks, losses, methods, trainer; scores from noisy labels"),
     ("tables", "one reader for files of any size; preprocessing; TableClassifier"),

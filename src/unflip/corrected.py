@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import Tags, _safe_indexing, assert_all_finite, check_array, check_random_state, get_tags
@@ -493,7 +492,7 @@ def _numbers(X: Any) -> Any:
 
 def _check_table(X: Any) -> None:
     """Refuse a single row or column with scikit-learn's message."""
-    if np.ndim(X) == 1 and not sparse.issparse(X):
+    if len(getattr(X, "shape", (0, 0))) == 1 or (isinstance(X, list) and np.ndim(X[0]) == 0):
         check_array(X)
 
 

@@ -167,7 +167,7 @@ class TestFit:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"method": "gce"}, "'gce' is not a method for linear models; choose one of mcldce, ule"),
+            ({"method": "gce"}, "'gce' is not a method for linear models; choose one of mcldce, forward, ule"),
             ({"network": "resnet"}, "network must be one of linear, mlp, cnn6; got 'resnet'"),
             ({"epochs": 3}, "epochs apply to networks"),
             ({"transition": np.eye(2)}, "2 x 2 but there are 3 classes"),

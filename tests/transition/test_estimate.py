@@ -44,7 +44,7 @@ def test_an_estimator_that_takes_no_weights_is_named():
 
 @pytest.mark.parametrize("method", ["volmn", VolMin, None])
 def test_unknown_method(method):
-    with pytest.raises(ValueError, match="volmin, anchor, dual-t"):
+    with pytest.raises(ValueError, match="volmin, stacked-em, anchor, dual-t"):
         estimate_transition(X, y, method)
 
 

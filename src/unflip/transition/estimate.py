@@ -29,9 +29,9 @@ def estimate_transition(
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
     method : str or estimator, default="volmin"
-        "volmin" (:class:`VolMin`), "anchor" (:class:`AnchorPoints`), "dual-t" (:class:`DualT`), "hoc" (:class:`HOC`),
-        "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or "crossfit-em" (:class:`CrossFitEM`); or
-        any estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
+        "volmin" (:class:`VolMin`), "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t"
+        (:class:`DualT`), "hoc" (:class:`HOC`), "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or
+        "crossfit-em" (:class:`CrossFitEM`); or any estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights for the estimator's ``fit``, which must take them; those of the estimators named above do.
     classes, random_state, **params

@@ -38,6 +38,7 @@ WORST_CONDITION = 10.0  # that of pair flips at 0.45; T^-1 magnifies what is bey
 EVIDENCE = 1.0  # standard errors by which noise must explain held-out labels better than no noise
 UNEVEN = 1.5  # standard errors by which a T with more than one rate must lead the symmetric one
 CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
+EXCHANGED = 0.05  # see one_way
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
 STEPS = 30  # of EM; more changed T by less than its error
 MOST_ROWS = 10_000  # that the models of a fold learn from
@@ -191,7 +192,8 @@ class StackedEM(BaseEstimator):
 
     *Flips in both directions.* Two classes that share a region, such as the digits 6 and 9 in features that ignore
     rotation, cannot be told from two classes that noise exchanges. So unless T is symmetric, or there are only two
-    classes, ``transition_`` has only what one class of a pair loses to the other on balance.
+    classes, ``transition_`` leaves the labels that two classes exchange out, the more of them the more alike their rows
+    of T are.
 
     *Certified bounds.* Whatever T is, the share of label j in any region of rows is at most the largest entry of column
     j, which is T_jj if the diagonal dominates. The regions are the k rows with the largest out-of-fold q_j, for k
@@ -482,12 +484,17 @@ def noise_rate(noisy_prior: FloatArray, T: FloatArray) -> float:
 
 
 def one_way(T: FloatArray, noisy_prior: FloatArray) -> FloatArray:
-    """Return T without the flips that two classes exchange, which overlap explains as well::
+    """Return T without the flips that two classes exchange, in so far as they may be overlap::
 
-    J = diag(prior) T,    J[i, j] - min(J[i, j], J[j, i])   for i != j
+        J = diag(prior) T,    J[i, j] - r / (r + 0.05) min(J[i, j], J[j, i])   for i != j
+        r = T[i, j] T[j, i] / (T[i, i] T[j, j])
+
+    r is one if the rows of both classes agree, so that nothing tells them apart, and small if few labels are exchanged.
     """
     J = np.maximum(solve_prior(noisy_prior, T), 1e-9)[:, np.newaxis] * T
-    exchanged = np.minimum(J, J.T)
+    diagonal = np.maximum(np.diag(T), 1e-9)
+    r = T * T.T / np.outer(diagonal, diagonal)
+    exchanged = r / (r + EXCHANGED) * np.minimum(J, J.T)
     np.fill_diagonal(exchanged, 0)
     J = J - exchanged + np.diag(exchanged.sum(axis=1))
     return J / J.sum(axis=1, keepdims=True)
