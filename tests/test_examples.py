@@ -61,7 +61,7 @@ def test_pytorch_loop(tmp_path):
 def test_csv_to_model(tmp_path):
     shown = run("csv_to_model.py", "kept", cwd=tmp_path, needs=["pandas", "safetensors"])
     true_rate, estimated_rate = numbers(f"{NUMBER}% of the labels are wrong; the estimate is {NUMBER}%", shown)
-    assert abs(true_rate - estimated_rate) < 2
+    assert abs(true_rate - estimated_rate) < 4
     estimate, low, high, true, plain = numbers(
         rf"accuracy on clean labels: estimated {NUMBER} \[{NUMBER}, {NUMBER}\], "
         rf"true {NUMBER}; without correction, estimated {NUMBER}",

@@ -350,11 +350,13 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             predictions |= {(name, True): tempered(p, t) for (name, p), t in sharp}
             predictions[BLEND, True] = w.oof_proba_
         blends = {key: p for key, p in predictions.items() if key[0] == BLEND}
-        blend = self._choose(blends, codes, weights, (BLEND, False))
+        # Symmetric noise hardly changes which class is likeliest, only how likely it is.
+        blend = self._choose(blends, codes, weights, (BLEND, w.shape_ == "symmetric"))
         chosen = self._choose(predictions, codes, weights, blend)
         self.candidates_ = self._candidates(predictions, codes, weights, chosen)
         name, corrected = chosen
-        self.oof_proba_ = predictions[chosen]
+        if corrected or not found:
+            self.oof_proba_ = predictions[chosen]
         linear = self.transition_ if corrected else np.eye(c)
         models[JOINT] = VolMin(transition=linear, scaling=w.scaling_, classes=np.arange(c))
         stack = w.stack_ if corrected else w.plain_

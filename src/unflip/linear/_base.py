@@ -115,7 +115,7 @@ def solve_ridge(
 
     ``centroid`` is mu, of ``sums.about_mean`` if there is an intercept and of ``sums`` if not; ``mean`` is that of t.
     """
-    A, B = _gram(sums, fit_intercept), sums.weight * centroid
+    A, B = finite_gram(sums, fit_intercept), sums.weight * centroid
     # About its mean, a constant feature has no square except from the rounding of the mean.
     rounding = sums.weight * (4 * EPSILON * sums.mean) ** 2 if fit_intercept else 0.0
     varies = np.diag(A) > rounding
@@ -139,7 +139,7 @@ def solve_ridge_path(
 
         X'X = V diag(v) V',    W(alpha) = V diag(1 / (v + alpha)) V' n mu
     """
-    v, V = np.linalg.eigh(_gram(sums, fit_intercept))
+    v, V = np.linalg.eigh(finite_gram(sums, fit_intercept))
     v = np.maximum(v, 0)
     rotated = V.T @ (sums.weight * centroid)
     for alpha in alphas:
@@ -150,7 +150,8 @@ def solve_ridge_path(
             yield solve_ridge(sums, centroid, prior, alpha, fit_intercept, warn=False)
 
 
-def _gram(sums: ClassSums, fit_intercept: bool) -> FloatArray:
+def finite_gram(sums: ClassSums, fit_intercept: bool) -> FloatArray:
+    """Return X'X, of centered features if there is an intercept, or refuse sums that are not finite."""
     if not np.isfinite(sums.scatter).all():
         raise ValueError(
             "the sums are not finite: X holds NaN, infinity or numbers whose squares overflow; clean or scale X"

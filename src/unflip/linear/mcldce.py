@@ -17,7 +17,7 @@ from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray, check_classes, check_transition
 from unflip.core import ClassSums, clean_centroid, decomposed_risk, linear_risk
 from unflip.core.ldce import Correction, Operator, check_operator
-from unflip.linear._base import TransitionClassifier, check_number, solve_ridge, solve_ridge_path
+from unflip.linear._base import TransitionClassifier, check_number, finite_gram, solve_ridge, solve_ridge_path
 
 WIDE = 4096  # features; beyond it, and beyond the number of rows, X'X costs more than Ridge's own solvers
 WIDE_SPARSE = 512  # features of a sparse X; beyond it skipping the zeros pays off
@@ -350,7 +350,7 @@ def _generalized_risks(sums: ClassSums, correct: Correction, alphas: FloatArray,
     """
     n, c = sums.weight, sums.n_classes
     centroid, mean = _clean_means(sums, correct, fit_intercept)
-    v, V = np.linalg.eigh(sums.scatter if fit_intercept else sums.gram)
+    v, V = np.linalg.eigh(finite_gram(sums, fit_intercept))
     v = np.maximum(v, 0)
     explained = np.sum((V.T @ (n * centroid)) ** 2, axis=1)
     squares = -n * float(mean @ mean) * fit_intercept

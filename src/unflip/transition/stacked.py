@@ -32,7 +32,7 @@ from unflip.transition.volmin import VolMin
 Folds = list[tuple[IntArray, IntArray]]
 
 REGIONS = (10, 15, 20, 30, 50, 80, 120, 200)  # sizes of the regions that bound the diagonal
-LEVEL = 0.1  # the probability that the bound of a class is wrong, over all its regions
+LEVEL = 0.1  # the probability that the bound of a class is wrong, over all models and regions
 DOMINANCE = 1.25  # the diagonal of a row is at least so many times its largest other entry
 WORST_CONDITION = 10.0  # that of pair flips at 0.45; T^-1 magnifies what is beyond
 EVIDENCE = 1.0  # standard errors by which noise must explain held-out labels better than no noise
@@ -197,7 +197,7 @@ class StackedEM(BaseEstimator):
 
     *Certified bounds.* Whatever T is, the share of label j in any region of rows is at most the largest entry of column
     j, which is T_jj if the diagonal dominates. The regions are the k rows with the largest out-of-fold q_j, for k
-    between 10 and 200; the bound is Clopper and Pearson's, corrected for the number of regions. A smaller T_jj is
+    between 10 and 200; the bound is Clopper and Pearson's, corrected for the number of regions and models. A smaller T_jj is
     raised to its bound.
     """
 
@@ -255,7 +255,9 @@ class StackedEM(BaseEstimator):
             name: tempered(p, t) for name, p, t in zip(self.names_, q, self.plain_.temperatures, strict=True)
         }
         sharp = list(self.noisy_proba_.values())
-        self.lower_bounds_ = np.max([lower_bounds(p, codes) for p in sharp], axis=0)
+        count = w > 0
+        level = LEVEL / len(sharp)
+        self.lower_bounds_ = np.max([lower_bounds(p[count], codes[count], level) for p in sharp], axis=0)
 
         def explained(T: FloatArray, joint: FloatArray | None) -> list[FloatArray]:
             prior = solve_prior(noisy_prior, T)
@@ -265,7 +267,7 @@ class StackedEM(BaseEstimator):
         if given is not None:
             posteriors = explained(given, linear(given) if linear else None)
             return self._finish("given", given, fit_stack(posteriors, codes, w, given, None), codes, w, posteriors)
-        starts = [anchor_rows(np.tensordot(self.plain_.weights, sharp, 1), codes)]
+        starts = [anchor_rows(np.tensordot(self.plain_.weights, sharp, 1)[count], codes[count])]
         joint = None
         if linear:
             starts.append(volmin.transition_)
@@ -500,7 +502,7 @@ def one_way(T: FloatArray, noisy_prior: FloatArray) -> FloatArray:
     return J / J.sum(axis=1, keepdims=True)
 
 
-def lower_bounds(q: FloatArray, codes: IntArray) -> FloatArray:
+def lower_bounds(q: FloatArray, codes: IntArray, level: float = LEVEL) -> FloatArray:
     """Return what T_jj is at least, from the label shares among the rows with the largest q_j (see StackedEM)."""
     counts = np.bincount(codes, minlength=q.shape[1])
     bounds = np.zeros(q.shape[1])
@@ -508,7 +510,7 @@ def lower_bounds(q: FloatArray, codes: IntArray) -> FloatArray:
         hits = np.cumsum(codes[np.argsort(-q[:, j], kind="stable")] == j)
         for k in REGIONS:
             if k <= min(max(count, REGIONS[0]), len(codes)) and hits[k - 1]:
-                bound = beta.ppf(LEVEL / len(REGIONS), hits[k - 1], k - hits[k - 1] + 1)
+                bound = beta.ppf(level / len(REGIONS), hits[k - 1], k - hits[k - 1] + 1)
                 bounds[j] = max(bounds[j], bound)
     return bounds
 
