@@ -4,10 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
-from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import BayesianRidge, LogisticRegression, LogisticRegressionCV, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -50,12 +54,10 @@ def test_any_model_learns_the_clean_classes(blobs, model, known):
     X, noisy, X_test, y_test = blobs
     corrected = CorrectedClassifier(model, transition=T4 if known else None, cv=3, random_state=0).fit(X, noisy)
     assert corrected.score(X_test, y_test) > 0.9
-    assert not hasattr(corrected, "predict_proba") or np.allclose(_proba(corrected, X_test).sum(axis=1), 1)
+    assert hasattr(corrected, "predict_proba") == (not isinstance(model, RidgeClassifier))
+    if hasattr(corrected, "predict_proba"):
+        np.testing.assert_allclose(corrected.predict_proba(X_test).sum(axis=1), 1)
     assert np.abs(corrected.transition_ - T4).max() < (1e-12 if known else 0.15)
-
-
-def _proba(model, X):
-    return model.predict_proba(X) if model._kind() != "labels" else np.ones((1, 1))
 
 
 class TestLimits:
@@ -101,11 +103,21 @@ class TestAutomatic:
         assert chosen.accuracy.low - 0.03 < test < chosen.accuracy.high + 0.03
 
     def test_says_when_noise_and_overlap_look_alike(self):
-        rng = np.random.default_rng(0)
-        X, y = rng.normal(size=(300, 3)), rng.integers(3, size=300)
+        X, y = make_blobs(300, centers=[[0, 0], [1, 0], [0, 1]], random_state=3)
         model = CorrectedClassifier(cv=3, random_state=0).fit(X, y)
-        assert model.overlap_ == any("overlap" in note for note in model.notes_)
-        np.testing.assert_array_equal(model.transition_, np.eye(3))
+        model.overlap_ = True
+        model.witness_.suspected_ = symmetric(3, 0.3)
+        (note,) = (note for note in model._sentences(y, None) if "overlap" in note)
+        assert "up to 30% of the labels" in note
+        model.overlap_ = False
+        assert not any("overlap" in note for note in model._sentences(y, None))
+
+    def test_symmetric_noise_gives_clean_probabilities(self):
+        X, y = make_blobs(500, centers=[[0, 0], [0, 5], [5, 0]], random_state=0)
+        noisy = corrupt(y, symmetric(3, 0.3), random_state=0)
+        model = CorrectedClassifier(cv=3, random_state=0).fit(X, noisy)
+        assert model.predict_proba(X).max(axis=1).mean() > 0.85  # P(noisy label) is at most 0.7
+        assert model.oof_proba_.max(axis=1).mean() > 0.85
 
     def test_says_when_there_are_too_few_rows(self):
         model = CorrectedClassifier(random_state=0).fit(np.eye(6), list("ababab"))
@@ -135,7 +147,9 @@ class TestContract:
     def test_a_class_that_noise_emptied(self, blobs):
         X, noisy, _, _ = blobs
         model = CorrectedClassifier(FOREST, transition=symmetric(5, 0.2), classes=range(5), cv=3).fit(X, noisy)
-        assert model.predict_proba(X).shape == (600, 5)
+        p = model.predict_proba(X)
+        assert p.shape == (600, 5)
+        np.testing.assert_allclose(p.sum(axis=1), 1)
 
     def test_data_frame_with_categories(self, blobs):
         X, noisy, X_test, y_test = blobs
@@ -144,6 +158,54 @@ class TestContract:
         corrected = CorrectedClassifier(model, cv=3, random_state=0).fit(frame, noisy)
         assert corrected.score(test, y_test) > 0.9
         assert list(corrected.feature_names_in_) == ["a", "b"]
+
+    def test_columns_are_chosen_by_name(self, blobs):
+        X, noisy, X_test, y_test = blobs
+        frame, test = (pd.DataFrame(A, columns=["a", "b"]) for A in (X, X_test))
+        model = make_pipeline(ColumnTransformer([("scaled", StandardScaler(), ["a", "b"])]), LogisticRegression())
+        assert CorrectedClassifier(model, cv=3, random_state=0).fit(frame, noisy).score(test, y_test) > 0.9
+
+    def test_texts(self):
+        words = np.array(["red apple", "green pear", "blue plum"])
+        y = np.arange(120) % 3
+        model = make_pipeline(CountVectorizer(), LogisticRegression())
+        texts = [f"{word} {i % 7}" for i, word in enumerate(words[y])]
+        noisy = corrupt(y, pairflip(3, 0.3), random_state=0)
+        corrected = CorrectedClassifier(model, transition=pairflip(3, 0.3), cv=3, random_state=0).fit(texts, noisy)
+        assert corrected.score(texts, y) == 1
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            LogisticRegressionCV(Cs=2, cv=2, use_legacy_attributes=False, l1_ratios=(0,), scoring="accuracy"),
+            make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LogisticRegression())),
+            CalibratedClassifierCV(KNeighborsClassifier(15), cv=2),
+        ],
+        ids=["search", "nested", "calibrated"],
+    )
+    def test_weights_find_their_way(self, blobs, model):
+        X, noisy, X_test, y_test = blobs
+        assert CorrectedClassifier(model, transition=T4, cv=2, random_state=0).fit(X, noisy).score(X_test, y_test) > 0.9
+
+    def test_metadata_routing(self, blobs):
+        X, noisy, X_test, y_test = blobs
+        with config_context(enable_metadata_routing=True):
+            inner = make_pipeline(StandardScaler(), LogisticRegression())
+            model = CorrectedClassifier(inner, transition=T4, cv=3, random_state=0).set_fit_request(sample_weight=True)
+            scaler = StandardScaler().set_fit_request(sample_weight=False)
+            pipeline = make_pipeline(scaler, model).fit(X, noisy, sample_weight=np.ones(600))
+            assert pipeline.score(X_test, y_test) > 0.9
+
+    def test_an_estimator_of_T_keeps_its_errors(self, blobs):
+        X, noisy, _, _ = blobs
+        model = CorrectedClassifier(FOREST, transition=VolMin(), cv=3, random_state=0).fit(X, noisy)
+        assert model.transition_std_.max() > 0
+
+    def test_regressors_take_weights(self, blobs):
+        X, noisy, X_test, y_test = blobs
+        for regressor in (Ridge(), BayesianRidge(), make_pipeline(StandardScaler(), BayesianRidge())):
+            model = CorrectedClassifier(regressor, transition=T4, cv=3, random_state=0)
+            assert model.fit(X, noisy, sample_weight=np.ones(600)).score(X_test, y_test) > 0.9
 
     def test_grid_search_and_pipeline(self, blobs):
         X, noisy, X_test, y_test = blobs
@@ -155,9 +217,10 @@ class TestContract:
     def test_groups_stay_together(self, blobs):
         X, noisy, _, _ = blobs
         groups = np.arange(600) // 4
-        model = CorrectedClassifier(FOREST, transition=T4, cv=GroupKFold(3), random_state=0)
-        model.fit(X, noisy, groups=groups)
-        assert all(not set(groups[train]) & set(groups[test]) for train, test in model.witness_.folds_)
+        for cv in (GroupKFold(3), 3):
+            model = CorrectedClassifier(FOREST, transition=T4, cv=cv, random_state=0)
+            model.fit(X, noisy, groups=groups)
+            assert all(not set(groups[train]) & set(groups[test]) for train, test in model.witness_.folds_)
 
     def test_rows_of_weight_zero_do_not_count(self, blobs):
         X, noisy, X_test, y_test = blobs

@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.extmath import safe_sparse_dot
@@ -98,13 +100,15 @@ def seeded(estimator: Any, seed: Any) -> Any:
     return estimator
 
 
-def weighting(model: Any, weights: FloatArray | None, name: str = "sample_weight") -> dict[str, Any]:
+def weighting(model: Any, weights: FloatArray | None) -> dict[str, Any]:
     """Return the arguments of ``fit`` that pass weights to the classifier inside, if it takes them."""
     if isinstance(model, Pipeline):
-        return weighting(model[-1], weights, f"{model.steps[-1][0]}__{name}")
-    if hasattr(model, "refit"):
-        return weighting(model.estimator, weights, name)
-    return {name: weights} if weights is not None and has_fit_parameter(model, "sample_weight") else {}
+        return {f"{model.steps[-1][0]}__{name}": value for name, value in weighting(model[-1], weights).items()}
+    if hasattr(model, "refit") and hasattr(model, "estimator"):  # a search
+        return weighting(model.estimator, weights)
+    if isinstance(model, CalibratedClassifierCV) and not weighting(model.estimator, weights):
+        return {}  # it would take weights, but not pass them on
+    return {"sample_weight": weights} if weights is not None and has_fit_parameter(model, "sample_weight") else {}
 
 
 def fit_codes(model: Any, X: Any, codes: IntArray, weights: FloatArray | None) -> Any:
@@ -115,7 +119,8 @@ def fit_codes(model: Any, X: Any, codes: IntArray, weights: FloatArray | None) -
     present, labels = np.unique(codes, return_inverse=True)
     if len(present) == 1:
         return _Constant(int(present[0]))
-    model.fit(X, labels, **weighting(model, weights))
+    with config_context(enable_metadata_routing=False):  # the weights are our own, not the user's to route
+        model.fit(X, labels, **weighting(model, weights))
     model.codes_ = present
     return model
 
@@ -125,6 +130,9 @@ class _Constant:
 
     def __init__(self, code: int) -> None:
         self.codes_ = np.array([code])
+
+    def predict(self, X: Any) -> IntArray:
+        return np.zeros(_num_samples(X), dtype=np.int64)
 
     def predict_proba(self, X: Any) -> FloatArray:
         return np.ones((_num_samples(X), 1))

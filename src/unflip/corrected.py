@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import Tags, _safe_indexing, assert_all_finite, check_array, check_random_state, get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -27,13 +28,13 @@ from unflip._base import (
     weighting,
 )
 from unflip._validation import FloatArray, IntArray, check_labels
-from unflip.core.ldce import project_to_simplex, pseudo_inverse, solve_prior
+from unflip.core.ldce import project_to_simplex, pseudo_inverse
 from unflip.core.posterior import blended, inverted_posterior, tempered
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
-from unflip.transition.stacked import StackedEM, default_models
+from unflip.transition.stacked import StackedEM, default_models, noise_rate
 from unflip.transition.volmin import VolMin
 
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
@@ -41,7 +42,7 @@ MOST_LABELS = 3  # classes of a row that are trained on
 LEAST_SHARE = 0.02  # models with a smaller weight are left out of the blend
 CLEARLY = 1.0  # standard errors by which another model must lead to be chosen over the blend
 DISAGREEMENT = 0.1  # difference of estimated noise rates that is worth a note
-RARE = 20  # rows of a class below which its row of T follows the others
+RARE = 20  # rows of a class below which its row of T is mostly that of the others
 JOINT, LINEAR, BLEND = "joint logistic", "logistic", "blend"
 
 
@@ -165,7 +166,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             self._fit_best(X, codes, weights, seed)
         else:
             self._fit_given(X, codes, weights, seed)
-        self.notes_ = list(self._sentences(codes))
+        self.notes_ = list(self._sentences(codes, weights))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -177,8 +178,12 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         labels: NDArray[Any] = self.classes_[self._proba(X).argmax(axis=1)]
         return labels
 
+    @available_if(lambda self: self._kind() != "labels")
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return P(clean class | x), shape (n_samples, n_classes)."""
+        """Return P(clean class | x), shape (n_samples, n_classes).
+
+        If a model as it is was chosen although noise was found, they are probabilities of the noisy label.
+        """
         check_is_fitted(self)
         return self._proba(self._features(X))
 
@@ -221,14 +226,14 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             )
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, IntArray, FloatArray | None]:
-        if self.estimator is None:
-            return check_training_data(self, X, y, sample_weight, classes=self.classes)
-        check_rows(X, y)
         if hasattr(X, "dask"):
             raise ValueError(
                 "X is a Dask collection, but CorrectedClassifier holds its data in memory; pass X.compute(), or fit "
                 "MCLDCEClassifier or ForwardLogisticClassifier, which read data of any size"
             )
+        if self.estimator is None:
+            return check_training_data(self, X, y, sample_weight, classes=self.classes)
+        check_rows(X, y)
         _check_table(X)
         X, y = validate_data(self, X, y, skip_check_array=True)  # the model checks X as it takes it
         (X,) = indexable(X)
@@ -280,29 +285,29 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         """Set T, and p(x) of the rows from models that did not see them."""
         kind, T, models, joint, c = self._kind(), self.transition, None, True, len(self.classes_)
         numbers = _numbers(X)
+        source = None
         if hasattr(T, "fit"):
-            T, _ = resolve_transition(T, None, X, codes, self.classes_, weights)
+            T = seeded(clone(T), random.randint(2**31 - 1))
+            T, source = resolve_transition(T, None, X, codes, self.classes_, weights)
         if kind in ("weighted", "inverted"):
             own = (_name(self.estimator), self.estimator)
             if T is not None or numbers is None:
                 models, joint = [own], False
             else:
                 models = [m for m in default_models(numbers, c) if _inner(m[1]) is not _inner(self.estimator)] + [own]
-        elif kind == "regressor" and T is not None:
-            models, joint = [], False  # the inverse of T is all it needs
         elif numbers is None:
             raise ValueError(
                 f"{_name(self.estimator)} has no predict_proba, so other models estimate T, which take only finite "
                 "numbers. Encode X and fill its gaps before, or choose a classifier with predict_proba"
             )
-        seen = X if numbers is None else numbers
         self.witness_ = StackedEM(
             estimators=models, joint=joint, transition=T, cv=self.cv, random_state=random.randint(2**31 - 1)
         )
         self.witness_.classes_ = self.classes_
-        self.witness_.fit_codes(seen, codes, weights, groups)
+        self.witness_.fit_codes(X, codes, weights, groups, numbers)
         for name in ("transition_", "transition_std_", "class_prior_", "overlap_", "oof_proba_"):
             setattr(self, name, getattr(self.witness_, name))
+        self.transition_std_ = getattr(source, "transition_std_", self.transition_std_)
 
     # -- fitting
 
@@ -318,7 +323,12 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             model = model if get_tags(model).target_tags.multi_output else MultiOutputRegressor(model)
             c = len(self.classes_)
             targets = w.share_ * pseudo_inverse(self.transition_)[codes] + (1 - w.share_) * np.eye(c)[codes]
-            self.estimator_ = model.fit(X, targets, **weighting(model, weights))
+            passed = weighting(self.estimator, weights)
+            if isinstance(
+                model, MultiOutputRegressor
+            ):  # which passes weights to the estimator itself, not into a pipeline
+                passed = {name: value for name, value in passed.items() if name == "sample_weight"}
+            self.estimator_ = model.fit(X, targets, **passed)
         elif kind == "inverted":
             self.estimator_ = fit_codes(model, X, codes, weights)
             counts = np.bincount(codes, weights, minlength=len(self.classes_))
@@ -424,31 +434,31 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             candidates.append(Candidate(name, corrected, score, mean, (name, corrected) == chosen))
         return candidates
 
-    def _sentences(self, codes: IntArray) -> Any:
-        if self.oof_proba_ is None:
-            yield "There are too few rows to hold any out, so noise was not looked for: labels are taken as they are."
+    def _sentences(self, codes: IntArray, weights: FloatArray | None) -> Any:
+        w, counts = self.witness_, np.bincount(codes, weights, minlength=len(self.classes_))
+        prior, found = counts / counts.sum(), self.witness_.shape_ not in ("none", "given")
+        rate = noise_rate(prior, w.suspected_)
+        if not w.folds_:
+            yield "There are too few rows to hold any out, so noise was not looked for."
         if self.overlap_:
-            suspected, found = self.witness_.suspected_, self.witness_.shape_ != "none"
             corrected = "Only what is surely noise counts as such." if found else "Nothing was corrected."
-            rate = 1 - float(np.bincount(codes, minlength=len(suspected)) @ np.diag(suspected)) / len(codes)
             yield (
                 f"Noise and overlapping classes cannot be told apart in these data: up to {rate:.0%} of the labels may "
                 f"be wrong, or the classes overlap. {corrected} More rows or better features may tell."
             )
-        counts = np.bincount(codes, minlength=len(self.classes_))
-        linear = getattr(self.witness_, "linear_transition_", None)
-        if linear is not None and self.witness_.shape_ not in ("none", "given"):
-            prior = counts / counts.sum()
-            rates = [1 - float(solve_prior(prior, T) @ np.diag(T)) for T in (self.transition_, linear)]
-            if abs(rates[0] - rates[1]) > DISAGREEMENT:
-                yield (
-                    f"The estimators disagree: {rates[0]:.0%} of the labels are wrong according to all models, "
-                    f"{rates[1]:.0%} according to a linear model alone, which may be too weak for these features."
-                )
+        linear = noise_rate(prior, w.linear_transition_) if found and hasattr(w, "linear_transition_") else rate
+        if abs(rate - linear) > DISAGREEMENT:
+            yield (
+                f"The estimators disagree: {rate:.0%} of the labels are wrong according to all models, {linear:.0%} "
+                "according to a linear model alone, which may be too weak for these features."
+            )
         rare = [str(name) for name, count in zip(self.classes_, counts, strict=True) if count < RARE]
-        if rare and self.witness_.shape_ not in ("none", "given"):
+        if rare and found:
             listed = ", ".join(rare[:5]) + (", ..." if len(rare) > 5 else "")
-            yield f"Too few rows to tell how these classes are flipped, so the others decide: {listed}."
+            yield (
+                "These classes have too few rows to tell how they are flipped, so their rates are drawn to those of "
+                f"the others: {listed}."
+            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -494,7 +504,7 @@ def _numbers(X: Any) -> Any:
 
 def _check_table(X: Any) -> None:
     """Refuse a single row or column with scikit-learn's message."""
-    if len(getattr(X, "shape", (0, 0))) == 1 or (isinstance(X, list) and np.ndim(X[0]) == 0):
+    if len(getattr(X, "shape", (0, 0))) == 1 and X.dtype.kind in "fiub":
         check_array(X)
 
 

@@ -133,17 +133,17 @@ class TestParts:
 class TestFolds:
     def test_cover_each_row_once(self):
         y = np.repeat([0, 1, 2], [50, 40, 3])
-        folds = make_folds(5, None, y, None, np.random.RandomState(0))
+        folds = make_folds(5, y, None, np.random.RandomState(0))
         assert sorted(np.concatenate([test for _, test in folds])) == list(range(93))
         assert all(not set(train) & set(test) for train, test in folds)
 
     def test_too_few_rows_are_not_split(self):
-        assert make_folds(5, None, np.array([0, 1, 0, 1]), None, np.random.RandomState(0)) == []
+        assert make_folds(5, np.array([0, 1, 0, 1]), None, np.random.RandomState(0)) == []
 
     @pytest.mark.parametrize("cv", [1, True, [(np.arange(5), np.arange(5))]])
     def test_what_is_no_partition_is_refused(self, cv):
         with pytest.raises(ValueError, match="cv must"):
-            make_folds(cv, None, np.repeat([0, 1], 30), None, np.random.RandomState(0))
+            make_folds(cv, np.repeat([0, 1], 30), None, np.random.RandomState(0))
 
 
 class TestEstimate:

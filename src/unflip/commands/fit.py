@@ -295,19 +295,18 @@ def candidate_records(candidates: Sequence[Any]) -> list[dict[str, Any]]:
 
 def explain_choice(candidates: Sequence[Any]) -> str:
     """Return a sentence that says which candidate was chosen, and why."""
-    chosen = [one for one in candidates if one.chosen]
+    (chosen,) = (one for one in candidates if one.chosen)
     best = max(candidates, key=lambda one: one.accuracy.estimate)
-    names = " and ".join(map(candidate_name, chosen)) or "none of them"
-    if len(chosen) > 1:
-        reason = "the mean of their probabilities is used"
-    elif best.chosen or len(candidates) == 1:
-        reason = "its estimated accuracy is the highest" if len(candidates) > 1 else "there is no other"
+    if len({one.name for one in candidates}) == 1:  # one model, as it is and through T
+        reason = "the labels are noisy" if chosen.corrected else "the labels do not show that they are noisy"
+    elif best.chosen:
+        reason = "its estimated accuracy is the highest"
     else:
-        gain = 100 * (best.accuracy.estimate - (chosen or [best])[0].accuracy.estimate)
+        gain = 100 * (best.accuracy.estimate - chosen.accuracy.estimate)
         reason = f"{candidate_name(best)} is estimated {gain:.1f} points higher, which is too little to be sure"
-        if best.corrected and chosen and not chosen[0].corrected:
+        if best.corrected and not chosen.corrected:
             reason += ", and a tie goes to the model without correction"
-    return f"Chosen: {names}; {reason}."
+    return f"Chosen: {candidate_name(chosen)}; {reason}."
 
 
 def write_fit_page(

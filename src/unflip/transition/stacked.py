@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, check_random_state
@@ -179,8 +179,8 @@ class StackedEM(BaseEstimator):
     -----
     *Shapes of T.* c (c - 1) rates are too many for the labels of most tables, so families compete: one rate for all
     flips; a Dirichlet prior on each row with the rates of all classes, of 30 or of 5 samples; and few flips, where
-    expected counts below two are taken for chance. Each is fitted to four fifths of the out-of-fold posteriors, and the
-    likelihood of the labels of the last fifth chooses.
+    expected counts below two are taken for chance. Each is fitted to the out-of-fold posteriors of all folds but one,
+    and the likelihood of the labels of that one chooses.
 
     *Noise or overlap.* Classes that overlap make labels as hard to predict as noise does. But noise leaves a trace that
     overlap does not: no label is ever predicted with more than probability max_i T_ij, however typical the row. So T
@@ -197,8 +197,8 @@ class StackedEM(BaseEstimator):
 
     *Certified bounds.* Whatever T is, the share of label j in any region of rows is at most the largest entry of column
     j, which is T_jj if the diagonal dominates. The regions are the k rows with the largest out-of-fold q_j, for k
-    between 10 and 200; the bound is Clopper and Pearson's, corrected for the number of regions and models. A smaller T_jj is
-    raised to its bound.
+    between 10 and 200; the bound is Clopper and Pearson's, corrected for the number of regions and models. A smaller
+    T_jj is raised to its bound.
     """
 
     stack_: Any
@@ -227,26 +227,30 @@ class StackedEM(BaseEstimator):
         X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
         return self.fit_codes(X, codes, weights)
 
-    def fit_codes(self, X: Any, codes: IntArray, weights: FloatArray | None, groups: Any = None) -> Self:
-        """Fit to checked data of any kind that the models take; ``classes_`` is set."""
+    def fit_codes(
+        self, X: Any, codes: IntArray, weights: FloatArray | None, groups: Any = None, numbers: Any = None
+    ) -> Self:
+        """Fit to checked data of any kind that the models take; VolMin takes ``numbers``. ``classes_`` is set."""
+        numbers = X if numbers is None else numbers
         c = len(self.classes_)
         random = check_random_state(self.random_state)
         w = np.ones(len(codes)) if weights is None else weights * (len(codes) / weights.sum())
         counts = np.bincount(codes, w, minlength=c)
         noisy_prior = counts / counts.sum()
-        models = default_models(X, c) if self.estimators is None else list(self.estimators)
+        models = default_models(numbers, c) if self.estimators is None else list(self.estimators)
         models = [(name, seeded(clone(model), random.randint(2**31 - 1))) for name, model in models]
-        self.folds_ = make_folds(self.cv, X, codes, groups, random)
+        self.folds_ = make_folds(self.cv, codes, groups, random)
         self.names_ = [name for name, _ in models]
+        self.lower_bounds_ = np.zeros(c)
         given = None if self.transition is None else check_transition(self.transition, c)
         if not self.folds_ or not (models or self.joint):  # too few rows to hold any out, or no model to ask
             return self._finish("none" if given is None else "given", given, None, codes, w, [])
         held_out = [out_of_fold(model, X, codes, weights, self.folds_, c) for _, model in models]
         linear = None
         if self.joint:
-            volmin = VolMin(classes=np.arange(c)).fit(X, codes, sample_weight=weights)
+            volmin = VolMin(classes=np.arange(c)).fit(numbers, codes, sample_weight=weights)
             self.scaling_, self.linear_transition_ = volmin.scaling_, volmin.transition_
-            linear = partial(self._linear, X, codes, weights)
+            linear = partial(self._linear, numbers, codes, weights)
             self.names_ = ["joint logistic", *self.names_]
             held_out = [linear(np.eye(c)), *held_out]
         q = [(len(codes) * p + noisy_prior) / (len(codes) + 1) for p in held_out]  # no label is ruled out
@@ -354,15 +358,15 @@ def default_models(X: Any, n_classes: int) -> list[tuple[str, Any]]:
     return models
 
 
-def make_folds(cv: Any, X: Any, codes: IntArray, groups: Any, random: np.random.RandomState) -> Folds:
+def make_folds(cv: Any, codes: IntArray, groups: Any, random: np.random.RandomState) -> Folds:
     """Return (train, test) pairs; none if there are too few rows. At most MOST_ROWS rows of a fold are trained on."""
-    if isinstance(cv, Integral) and groups is None:
+    if isinstance(cv, Integral):
         if isinstance(cv, bool) or int(cv) < 2:
             raise ValueError(f"cv must be at least 2 folds, because T is judged by labels that are held out; got {cv}")
-        largest = int(np.bincount(codes).max())
-        if largest < LEAST_PER_CLASS * int(cv):
+        if int(np.bincount(codes).max()) < LEAST_PER_CLASS * int(cv):
             return []
-        cv = StratifiedKFold(int(cv), shuffle=True, random_state=random)
+        splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
+        cv = splitter(int(cv), shuffle=True, random_state=random)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         folds = list(check_cv(cv, codes, classifier=True).split(np.zeros(len(codes)), codes, groups))
