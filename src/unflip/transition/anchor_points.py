@@ -15,7 +15,7 @@ from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior, project_to_simplex
 from unflip.core.ldce import well_conditioned
-from unflip.transition._uncertainty import count_std
+from unflip.transition._cross_fit import count_std
 
 
 class AnchorPoints(ClassifierMixin, BaseEstimator):

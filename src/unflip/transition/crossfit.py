@@ -17,8 +17,7 @@ from unflip.deep.losses import ForwardLoss
 from unflip.deep.methods.forward import Forward
 from unflip.deep.progress import is_shown
 from unflip.deep.trainer import Trainer
-from unflip.transition._cross_fit import em_transition, mean_log_likelihood
-from unflip.transition._uncertainty import posterior_std
+from unflip.transition._cross_fit import em_transition, mean_log_likelihood, posterior_std
 from unflip.transition.volminnet import VolMinNet
 
 LEAST_STEPS = 50  # of each network per round; on 1,797 digits, 10 left T unfinished and 150 overfitted

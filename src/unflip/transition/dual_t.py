@@ -3,8 +3,7 @@
 import numpy as np
 
 from unflip._validation import FloatArray, IntArray
-from unflip.transition._cross_fit import unit_rows
-from unflip.transition._uncertainty import count_std
+from unflip.transition._cross_fit import count_std, unit_rows
 from unflip.transition.anchor_points import AnchorPoints, anchor_rows
 
 

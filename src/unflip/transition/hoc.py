@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core.ldce import well_conditioned
-from unflip.transition._cross_fit import row_keys
-from unflip.transition._uncertainty import consensus_std
+from unflip.transition._cross_fit import consensus_std, row_keys
 
 ROWS = 15_000  # whose neighbors are searched; all rows may be neighbors
 VOTES = 10  # neighbors whose labels predict the clean class

@@ -13,8 +13,7 @@ from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior, project_to_simplex
 from unflip.core.ldce import well_conditioned
-from unflip.transition._cross_fit import row_keys
-from unflip.transition._uncertainty import count_std
+from unflip.transition._cross_fit import count_std, row_keys
 
 FOLDS = 3
 LEAST_ROWS = 10  # of a region

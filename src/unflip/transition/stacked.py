@@ -25,8 +25,7 @@ from unflip._base import check_training_data, fit_codes, predicted_codes, seeded
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.core.ldce import solve_prior, well_conditioned
 from unflip.core.posterior import bayes, blended, calibrated, inverted_posterior, tempered
-from unflip.transition._cross_fit import ALPHA, ALPHA_SPARSE, fit_model, prepare
-from unflip.transition._uncertainty import posterior_std
+from unflip.transition._cross_fit import ALPHA, ALPHA_SPARSE, fit_model, posterior_std, prepare
 from unflip.transition.volmin import VolMin
 
 Folds = list[tuple[IntArray, IntArray]]

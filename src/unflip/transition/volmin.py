@@ -14,8 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 from unflip._base import LinearClassifier, check_training_data, resolve_transition
 from unflip._validation import FloatArray
 from unflip.core.ldce import well_conditioned
-from unflip.transition._cross_fit import Problem, choose_scaling, cross_fit, cross_fit_wide, fit_model, prepare
-from unflip.transition._uncertainty import posterior_std
+from unflip.transition._cross_fit import (
+    Problem,
+    choose_scaling,
+    cross_fit,
+    cross_fit_wide,
+    fit_model,
+    posterior_std,
+    prepare,
+)
 
 LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
 FLOOR = 1e-6  # added to the squared singular values of T in the volume

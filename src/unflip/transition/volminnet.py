@@ -17,8 +17,7 @@ from unflip.deep.losses import forward_losses
 from unflip.deep.methods import Method
 from unflip.deep.methods._base import weighted_mean
 from unflip.deep.trainer import Trainer
-from unflip.transition._cross_fit import mean_log_likelihood
-from unflip.transition._uncertainty import posterior_std
+from unflip.transition._cross_fit import mean_log_likelihood, posterior_std
 
 LEAST_STEPS = 1000  # small data are passed over more often than ``epochs`` says
 
