@@ -28,14 +28,14 @@ report.say(
 rows = []
 for name, T in NOISES.items():
     noisy = corrupt(y, T, random_state=0)
-    exact = MCLDCEClassifier().fit(X, noisy)
+    exact = MCLDCEClassifier(alpha=1.0).fit(X, noisy)
     estimated = exact.transition_
     models = [
         RidgeClassifier().fit(X, noisy),
-        MCLDCEClassifier(estimated, operator="published").fit_sums(exact.sums_),
+        MCLDCEClassifier(estimated, operator="published", alpha=1.0).fit_sums(exact.sums_),
         exact,
         MCLDCEClassifierCV(estimated, random_state=0).fit(X, noisy),
-        MCLDCEClassifier(T).fit_sums(exact.sums_),
+        MCLDCEClassifier(T, alpha=1.0).fit_sums(exact.sums_),
     ]
     score = clean_accuracy(corrupt(y_test, T, random_state=1), exact.predict(X_test), estimated)
     rows.append(

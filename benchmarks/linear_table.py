@@ -87,8 +87,8 @@ METHODS: dict[str, Callable[[np.ndarray], Any]] = {
     "LICS": lambda T: LICSClassifier(T),
     "CEGE": lambda T: CEGEClassifier(T),
     "CEGE, known prior": lambda T: CEGEClassifier(T, class_prior=[0.1] * 10),
-    "MC-LDCE published": lambda T: MCLDCEClassifier(T, operator="published"),
-    "MC-LDCE exact": lambda T: MCLDCEClassifier(T),
+    "MC-LDCE published": lambda T: MCLDCEClassifier(T, operator="published", alpha=1.0),
+    "MC-LDCE exact": lambda T: MCLDCEClassifier(T, alpha=1.0),
     "MC-LDCE exact, CV": lambda T: MCLDCEClassifierCV(T, random_state=0),
     "cleanlab CleanLearning": lambda T: CleanLearning(LogisticRegression(max_iter=1000), seed=0),
 }

@@ -108,7 +108,7 @@ def bare(source: Source, mapped: bool = False) -> dict[str, float]:
 def fitted(source: Any, T: Any, test: tuple[np.ndarray, np.ndarray], n_classes: int, **options: Any) -> dict[str, Any]:
     """Run the fit that is measured."""
     sums, summing = timed(lambda: class_sums(source, classes=range(n_classes), **options))
-    model, solving = timed(lambda: MCLDCEClassifier(T).fit_sums(sums))
+    model, solving = timed(lambda: MCLDCEClassifier(T, alpha=1.0).fit_sums(sums))
     return {"seconds": summing + solving, "solving": solving, "accuracy": model.score(*test)}
 
 
@@ -223,7 +223,7 @@ def measure_disk(n: int, kind: str) -> dict[str, Any]:
             sums, found["seconds"] = timed(lambda: class_sums(*source, **options, classes=range(10), threads=1))
             best = {name: min(value, best.get(name, np.inf)) for name, value in found.items()}
         sums = replace(sums, feature_names=None)
-        accuracy = MCLDCEClassifier(pairflip(10, RATE)).fit_sums(sums).score(*Blobs(n).test())
+        accuracy = MCLDCEClassifier(pairflip(10, RATE), alpha=1.0).fit_sums(sums).score(*Blobs(n).test())
         return {**best, "accuracy": accuracy, "bytes": sum(f.stat().st_size for f in folder.iterdir())}
 
 
@@ -235,7 +235,7 @@ def measure_classes(n: int, n_classes: int, n_features: int, kind: str) -> dict[
     shape = {"n_classes": n_classes, "n_features": n_features, "spread": 4.0}
     test = Blobs(n, **shape).test()
     ridge = class_sums(Made(n, **shape), classes=range(n_classes), threads=1)
-    uncorrected = MCLDCEClassifier(sparse.eye(n_classes, format="csr")).fit_sums(ridge).score(*test)
+    uncorrected = MCLDCEClassifier(sparse.eye(n_classes, format="csr"), alpha=1.0).fit_sums(ridge).score(*test)
     return {**fitted(Made(n, **shape), T, test, n_classes, threads=1), "uncorrected": uncorrected}
 
 
