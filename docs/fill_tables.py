@@ -5,6 +5,7 @@ A table stands between two comments, and everything between them is replaced::
     <!-- report results/deep/report/table-short.md -->    the report, with its headings one level deeper
     <!-- means results/deep/report/table-short.csv -->    only the means, one column per data set and noise
     <!-- audit benchmarks/results/audit.csv -->           average precisions, ours and cleanlab's best
+    <!-- suite benchmarks/results/suite.csv -->           mean accuracies over tables and texts nobody tuned on
     <!-- tree src/unflip -->                              the parts of a package, from their docstrings
     <!-- end -->
 """
@@ -14,19 +15,36 @@ import csv
 import re
 import textwrap
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from unflip.bench.spec import read_experiment
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("results", "scale", "architecture")))
 OURS, SHARED = "unflip, VolMin (default)", "cleanlab, self_confidence on VolMin's p"
-SLOT = re.compile(r"(<!-- (report|means|audit|tree) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+FEWEST_ROWS = 500  # of a set of the suite; smaller ones are in its own report
+UNCORRECTED = ("logistic", "boosted", "extra")
+SUITE = {
+    "logistic": "logistic regression",
+    "boosted": "boosted trees",
+    "extra": "extra-trees",
+    "hindsight": "the best of these three, chosen with the test labels",
+    "auto": "`CorrectedClassifier()`",
+}
+NOISES = {
+    "none": "no noise",
+    "sym40": "symmetric 40 %",
+    "pair35": "pair 35 %",
+    "pair20": "pair 20 %",
+    "two40": "two classes into one, 40 %",
+    "idn30": "depends on the sample, 30 %",
+}
+SLOT = re.compile(r"(<!-- (report|means|audit|suite|tree) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(text: str) -> str:
     """Return a page with every slot filled from the file that it names."""
-    makers = {"report": report, "means": means, "audit": audit, "tree": tree}
+    makers = {"report": report, "means": means, "audit": audit, "suite": suite, "tree": tree}
     return SLOT.sub(lambda slot: f"{slot[1]}\n{makers[slot[2]](ROOT / slot[3])}\n{slot[4]}", text)
 
 
@@ -82,6 +100,25 @@ def audit(path: Path) -> str:
                 for v, b in zip(values, best, strict=True)
             ]
             table.append([data, who, *cells, f"{median(seconds[who, data]):.2g}"])
+    return "\n".join(f"| {' | '.join(row)} |" for row in table) + "\n"
+
+
+def suite(path: Path) -> str:
+    """Return mean accuracies of the uncorrected models and of CorrectedClassifier, over cells that have them all."""
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = [line for line in csv.DictReader(file) if line["accuracy"] and int(line["rows"]) >= FEWEST_ROWS]
+    cells: dict[tuple[str, str, str], dict[str, float]] = {}
+    for line in lines:
+        cells.setdefault((line["noise"], line["set"], line["draw"]), {})[line["method"]] = 100 * float(line["accuracy"])
+    cells = {key: found for key, found in cells.items() if found.keys() >= set(SUITE) - {"hindsight"}}
+    for found in cells.values():
+        found["hindsight"] = max(found[name] for name in UNCORRECTED)
+    noises = [noise for noise in NOISES if any(key[0] == noise for key in cells)]
+    table = [["", *(NOISES[noise] for noise in noises)], ["---"] * (len(noises) + 1)]
+    for method, title in SUITE.items():
+        values = [mean(found[method] for key, found in cells.items() if key[0] == noise) for noise in noises]
+        table.append([title, *(f"**{value:.1f}**" if method == "auto" else f"{value:.1f}" for value in values)])
+    table.append(["*sets*", *(str(sum(key[0] == noise for key in cells)) for noise in noises)])
     return "\n".join(f"| {' | '.join(row)} |" for row in table) + "\n"
 
 

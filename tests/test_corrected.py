@@ -274,12 +274,6 @@ def test_scikit_learn(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [CorrectedClassifier(cv=3), CorrectedClassifier(DecisionTreeClassifier(random_state=0), cv=3)],
-    expected_failed_checks=lambda estimator: dict.fromkeys(
-        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-        "repeated rows fall into different folds",
-    ),
-)
+@parametrize_with_checks([CorrectedClassifier(cv=3), CorrectedClassifier(DecisionTreeClassifier(random_state=0), cv=3)])
 def test_scikit_learn_with_all_models(estimator, check):
     check(estimator)
