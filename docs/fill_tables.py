@@ -5,7 +5,7 @@ A table stands between two comments, and everything between them is replaced::
     <!-- report results/deep/report/table-short.md -->    the report, with its headings one level deeper
     <!-- means results/deep/report/table-short.csv -->    only the means, one column per data set and noise
     <!-- audit benchmarks/results/audit.csv -->           average precisions, ours and cleanlab's best
-    <!-- suite benchmarks/results/suite.csv -->           mean accuracies over tables and texts nobody tuned on
+    <!-- suite benchmarks/results/suite.csv -->           mean accuracies over tables and texts
     <!-- tree src/unflip -->                              the parts of a package, from their docstrings
     <!-- end -->
 """
