@@ -125,6 +125,13 @@ class TestAutomatic:
         assert model.candidates_ == []
         assert set(model.predict(np.eye(6))) <= {"a", "b"}
 
+    def test_a_given_T_is_used_with_few_rows(self):
+        X, y = np.repeat([[0.0], [1.0]], [6, 6], axis=0), np.repeat(["a", "b"], 6)
+        flipped = [[0.1, 0.9], [0.9, 0.1]]
+        model = CorrectedClassifier(transition=flipped, random_state=0).fit(X, y)
+        assert list(model.predict([[0.0], [1.0]])) == ["b", "a"]
+        assert "too few rows" in model.notes_[0]
+
     def test_sparse(self, blobs):
         X, noisy, X_test, y_test = blobs
         model = CorrectedClassifier(cv=3, random_state=0).fit(sparse.csr_array(X), noisy)

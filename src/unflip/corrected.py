@@ -34,7 +34,7 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
-from unflip.transition.stacked import StackedEM, default_models, noise_rate
+from unflip.transition.stacked import StackedEM, default_models, noise_rate, standard_errors
 from unflip.transition.volmin import VolMin
 
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
@@ -324,9 +324,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             c = len(self.classes_)
             targets = w.share_ * pseudo_inverse(self.transition_)[codes] + (1 - w.share_) * np.eye(c)[codes]
             passed = weighting(self.estimator, weights)
-            if isinstance(
-                model, MultiOutputRegressor
-            ):  # which passes weights to the estimator itself, not into a pipeline
+            if isinstance(model, MultiOutputRegressor):  # it passes weights on, but not into a pipeline
                 passed = {name: value for name, value in passed.items() if name == "sample_weight"}
             self.estimator_ = model.fit(X, targets, **passed)
         elif kind == "inverted":
@@ -349,7 +347,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         w, c = self.witness_, len(self.classes_)
         models = {name: seeded(clone(model), seed) for name, model in default_models(X, c)}
         if w.oof_proba_ is None:
-            self.estimator_ = fit_codes(models[LINEAR], X, codes, weights)
+            if w.shape_ == "given":  # T is known, so that a linear model needs no rows that are held out
+                models[JOINT] = VolMin(transition=self.transition_, classes=np.arange(c))
+            self.estimator_ = self._member(models, JOINT if JOINT in models else LINEAR, X, codes, None, weights)
             self.candidates_ = []
             return
         found = w.shape_ != "none"
@@ -409,9 +409,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         base = inverse[codes, predictions[preferred].argmax(axis=1)]
         for key, p in predictions.items():
             lead = inverse[codes, p.argmax(axis=1)] - base
-            mean = np.average(lead, weights=w)
-            error = np.sqrt(np.average((lead - mean) ** 2, weights=w) * (w @ w)) / w.sum()
-            if mean > max(most, CLEARLY * error):
+            mean = float(np.average(lead, weights=w))
+            if mean > most and standard_errors(lead, w) > CLEARLY:
                 best, most = key, mean
         return best
 
@@ -439,7 +438,10 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         prior, found = counts / counts.sum(), self.witness_.shape_ not in ("none", "given")
         rate = noise_rate(prior, w.suspected_)
         if not w.folds_:
-            yield "There are too few rows to hold any out, so noise was not looked for."
+            yield (
+                "There are too few rows to hold any out, so noise was not looked for"
+                + (", and only linear models and regressors are trained through T." if w.shape_ == "given" else ".")
+            )
         if self.overlap_:
             corrected = "Only what is surely noise counts as such." if found else "Nothing was corrected."
             yield (
