@@ -181,6 +181,7 @@ class Method:
     features: str
     twin: str = ""
     needs: str = ""  # "cleanlab" or the name of a class in unflip
+    knows_transition: bool = False  # gets the true T: what is within reach of the same models
 
 
 def scaled(model: ClassifierMixin, sparse: bool) -> Any:
@@ -235,6 +236,9 @@ METHODS = PLAIN | {
         lambda sparse, seed: clean_learning(boosted(seed), seed), "trees", "boosted", "cleanlab"
     ),
     "auto": Method(lambda sparse, seed: corrected(None, seed), "linear", "hindsight", "CorrectedClassifier"),
+    "auto-true-T": Method(
+        lambda sparse, seed: corrected(None, seed), "linear", "hindsight", "CorrectedClassifier", knows_transition=True
+    ),
     "corrected-boosted": Method(
         lambda sparse, seed: corrected(boosted(seed), seed), "trees", "boosted", "CorrectedClassifier"
     ),
@@ -379,6 +383,8 @@ def run_cell(path: Path, cell: Cell, methods: Iterable[str], records: Path, tabl
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model = table[method].make(not isinstance(X, np.ndarray), draw)  # may import a library first
+                if table[method].knows_transition:
+                    model.set_params(transition=T / T.sum(axis=1, keepdims=True))
                 start = time.process_time()
                 model.fit(X, labels)
                 record["seconds"] = time.process_time() - start

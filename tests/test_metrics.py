@@ -257,3 +257,13 @@ def test_centroid_error():
     assert centroid_error(np.zeros((2, 3)), mu) == 1
     with pytest.raises(ValueError, match=r"\(3, 2\) and \(2, 3\)"):
         centroid_error(mu.T, mu)
+
+
+def test_the_interval_covers_what_alternatives_say():
+    noisy, predicted = np.repeat([0, 1], [65, 35]), np.zeros(100, dtype=int)
+    T, other = [[0.7, 0.3], [0.3, 0.7]], np.eye(2)
+    score, plain = clean_accuracy(noisy, predicted, T), clean_accuracy(noisy, predicted, other)
+    both = clean_accuracy(noisy, predicted, T, alternatives=[other])
+    assert both.estimate == score.estimate
+    assert (both.low, both.high) == (min(score.low, plain.low), max(score.high, plain.high))
+    assert both.low < score.low

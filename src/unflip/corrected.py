@@ -34,6 +34,7 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
+from unflip.transition._cross_fit import ALPHA
 from unflip.transition.stacked import StackedEM, default_models, noise_rate, standard_errors
 from unflip.transition.volmin import VolMin
 
@@ -56,7 +57,8 @@ class Candidate:
     corrected : bool
         Whether it is trained through T, or on the labels as they are.
     accuracy : CleanAccuracy
-        Its accuracy on clean labels, estimated from noisy labels that it did not see.
+        Its accuracy on clean labels, estimated from noisy labels that it did not see. The interval allows for other T
+        that the data do not rule out, and for the rows that were held out, from which the final model learns as well.
     log_likelihood : float
         The mean log-likelihood of these labels, through T if it is corrected.
     chosen : bool
@@ -85,8 +87,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier, regressor or None, default=None
-        The model. If None, logistic regression, boosted trees and extra-trees, each as it is and through T, and their
-        blend are compared on labels that they did not see, and the best is fitted; see ``candidates_``.
+        The model. If None, logistic regression, a kernel model, boosted trees and extra-trees, each as it is and
+        through T, and their blend are compared on labels that they did not see, and the best is fitted; see
+        ``candidates_``.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, :class:`unflip.transition.StackedEM`
         estimates it, with the model among its own. If the labels do not show that they are noisy, T is the identity,
@@ -110,6 +113,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         What was compared, the chosen one among them.
     overlap_ : bool
         Whether more labels look wrong than ``transition_`` says, which overlapping classes explain as well.
+    alternatives_ : list of ndarray of shape (n_classes, n_classes)
+        Other T that the data do not rule out; intervals of the accuracy include what they say.
     notes_ : list of str
         What the data cannot tell, in sentences.
     oof_proba_ : ndarray of shape (n_samples, n_classes)
@@ -305,7 +310,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         )
         self.witness_.classes_ = self.classes_
         self.witness_.fit_codes(X, codes, weights, groups, numbers)
-        for name in ("transition_", "transition_std_", "class_prior_", "overlap_", "oof_proba_"):
+        for name in ("transition_", "transition_std_", "class_prior_", "overlap_", "oof_proba_", "alternatives_"):
             setattr(self, name, getattr(self.witness_, name))
         self.transition_std_ = getattr(source, "transition_std_", self.transition_std_)
 
@@ -368,7 +373,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if corrected or not found:
             self.oof_proba_ = predictions[chosen]
         linear = self.transition_ if corrected else np.eye(c)
-        models[JOINT] = VolMin(transition=linear, scaling=w.scaling_, classes=np.arange(c))
+        models[JOINT] = VolMin(transition=linear, scaling=w.scaling_, alpha=ALPHA, classes=np.arange(c))
         stack = w.stack_ if corrected else w.plain_
         R = w.soft_labels(codes) if corrected else None
         if name != BLEND:
@@ -377,8 +382,6 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         shares = dict(zip(w.names_, stack.weights, strict=True))
         sharpness = dict(zip(w.names_, stack.temperatures, strict=True))
         sharpness[JOINT] = 1.0  # the fit found its own
-        if corrected:
-            shares[JOINT] += shares.pop(LINEAR)  # one linear model through T
         shares = {key: share for key, share in shares.items() if share > LEAST_SHARE}
         members = [self._member(models, key, X, codes, R, weights) for key in shares]
         share = np.array(list(shares.values())) / sum(shares.values())
@@ -427,7 +430,10 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
                 classes=np.arange(c),
                 sample_weight=weights,
                 transition_std=self.transition_std_,
+                alternatives=self.alternatives_,
             )
+            # The models learned from the rows of all folds but one. An error that falls with 1/sqrt(n) falls further.
+            score = score._replace(high=1 - (1 - score.high) * np.sqrt(1 - 1 / len(self.witness_.folds_)))
             likelihood = np.log(np.maximum(np.einsum("nk,kn->n", p, T[:, codes]), 1e-12))
             mean = float(np.average(likelihood, weights=weights))
             candidates.append(Candidate(name, corrected, score, mean, (name, corrected) == chosen))

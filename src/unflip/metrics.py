@@ -1,6 +1,7 @@
 """EVALUATE: scores that need no clean labels, and the errors of T and of the centroid if the truth is known."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ def clean_accuracy(
     sample_weight: ArrayLike | None = None,
     confidence: float = 0.95,
     transition_std: ArrayLike | None = None,
+    alternatives: Sequence[ArrayLike] = (),
 ) -> CleanAccuracy:
     """Estimate the accuracy of predictions on clean labels, with an interval, from noisy labels alone.
 
@@ -51,6 +53,9 @@ def clean_accuracy(
         Probability that the interval covers the accuracy.
     transition_std : array-like of shape (n_classes, n_classes), default=None
         Standard error of each entry of T, ``transition_std_`` of an estimator of T. If None, T is taken as exact.
+    alternatives : sequence of array-like of shape (n_classes, n_classes), default=()
+        Other T that the data do not rule out, such as ``alternatives_`` of :class:`unflip.CorrectedClassifier`. The
+        interval then covers the accuracy whichever of them is right.
 
     Notes
     -----
@@ -91,6 +96,14 @@ def clean_accuracy(
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be a probability between 0 and 1; got {confidence}")
+    if alternatives:
+        options: dict[str, Any] = {"classes": classes, "sample_weight": sample_weight, "confidence": confidence}
+        score = clean_accuracy(y_noisy, y_pred, transition, transition_std=transition_std, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that one of them does not fit
+            others = [clean_accuracy(y_noisy, y_pred, T, **options) for T in alternatives]
+        low, high = min(one.low for one in [score, *others]), max(one.high for one in [score, *others])
+        return score._replace(low=low, high=high)
     noisy, predicted = np.asarray(y_noisy), np.asarray(y_pred)
     check_same_length(y_noisy=noisy, y_pred=predicted, sample_weight=sample_weight)
     if classes is None:

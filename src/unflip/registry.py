@@ -116,6 +116,7 @@ ENTRIES = [
     Entry(None, "models.arrays", "LinearScores", "arrays", saved=True),
     Entry(None, "models.arrays", "Scaled", "arrays", saved=True),
     Entry(None, "models.arrays", "Projected", "arrays", saved=True),
+    Entry(None, "models.arrays", "Radial", "arrays", saved=True),
     Entry(None, "models.arrays", "Blend", "arrays", saved=True),
 ]
 

@@ -6,6 +6,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -16,7 +17,7 @@ from tests.models.conftest import T
 from unflip.corrected import CorrectedClassifier
 from unflip.linear import MCLDCEClassifier
 from unflip.models import as_arrays
-from unflip.models.arrays import Blend, LinearScores, Projected, Scaled
+from unflip.models.arrays import Blend, LinearScores, Projected, Radial, Scaled
 from unflip.models.trees import TreeEnsemble
 
 MODELS = {
@@ -33,6 +34,13 @@ MODELS = {
     "projected": (
         lambda: make_pipeline(TruncatedSVD(2, random_state=0), ExtraTreesClassifier(5, random_state=0)),
         Projected,
+    ),
+    "kernel": (lambda: make_pipeline(Nystroem(n_components=20, random_state=0), LogisticRegression()), Radial),
+    "scaled kernel": (
+        lambda: make_pipeline(
+            StandardScaler(), Nystroem(gamma=0.3, n_components=20, random_state=0), LogisticRegression()
+        ),
+        Scaled,
     ),
     "ours": (lambda: make_pipeline(StandardScaler(), MCLDCEClassifier(T)), Scaled),
 }

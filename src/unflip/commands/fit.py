@@ -232,6 +232,7 @@ def fit_table(
 
     def score(classifier: Any) -> CleanAccuracy:
         known: dict[str, Any] = {"classes": learner.classes_, "transition_std": std}
+        known["alternatives"] = getattr(learner.classifier_, "alternatives_", ()) if given is None else ()
         return clean_accuracy(y_test, classifier.predict(X_test), T, sample_weight=test_weights, **known)
 
     accuracy, baseline, curves = score(learner.classifier_), None, _curves(method, learner.classifier_)

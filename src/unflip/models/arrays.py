@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import Pipeline
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import inplace_column_scale
@@ -22,7 +23,8 @@ from unflip.registry import saved_classes
 
 SUPPORTED = (
     "the classifiers of this package, HistGradientBoostingClassifier, RandomForestClassifier, ExtraTreesClassifier, "
-    "DecisionTreeClassifier and LogisticRegression, also after StandardScaler or TruncatedSVD in a Pipeline"
+    "DecisionTreeClassifier and LogisticRegression, also after StandardScaler, TruncatedSVD or Nystroem with "
+    "kernel='rbf' in a Pipeline"
 )
 
 
@@ -34,8 +36,8 @@ def as_arrays(estimator: Any, classes: NDArray[Any] | None = None) -> Any:
     estimator : fitted classifier
         A classifier of this package is returned as it is, unless it holds others. Boosted trees, forests and trees of
         scikit-learn become a :class:`~unflip.models.trees.TreeEnsemble`, LogisticRegression :class:`LinearScores`, and
-        a Pipeline with StandardScaler or TruncatedSVD :class:`Scaled` or :class:`Projected`. The members of a
-        :class:`Blend` are treated in the same way.
+        a Pipeline with StandardScaler, TruncatedSVD or Nystroem :class:`Scaled`, :class:`Projected` or :class:`Radial`.
+        The members of a :class:`Blend` are treated in the same way.
     classes : ndarray, default=None
         What the classes are to be called, in their order, if not as ``classes_`` of the estimator says. This is for a
         model inside another one, which checks the names of the features: they are left out.
@@ -208,6 +210,52 @@ class Projected(_Arrays):
         super()._check_fitted_state()
 
 
+class Radial(_Arrays):
+    """A classifier of ``exp(-gamma_ |x - centers_|^2) @ mixing_.T``, as Nystroem and a classifier in a Pipeline are.
+
+    Attributes
+    ----------
+    classifier_ : fitted classifier
+    centers_ : ndarray of shape (n_components, n_features)
+    mixing_ : ndarray of shape (n_components, n_components)
+    gamma_ : float
+    """
+
+    centers_: FloatArray
+    mixing_: FloatArray
+    gamma_: float
+
+    @classmethod
+    def of(cls, classifier: Any, centers: ArrayLike, mixing: ArrayLike, gamma: float) -> Self:
+        """Return a fitted classifier behind the features of a kernel."""
+        model = cls()
+        model.classifier_, model.gamma_ = classifier, float(gamma)
+        model.centers_, model.mixing_ = np.asarray(centers, dtype=np.float64), np.asarray(mixing, dtype=np.float64)
+        model.classes_, model.n_features_in_ = classifier.classes_, model.centers_.shape[1]
+        return model
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        proba: FloatArray = self.classifier_.predict_proba(
+            rbf_kernel(X, self.centers_, gamma=self.gamma_) @ self.mixing_.T
+        )
+        return proba
+
+    def _check_fitted_state(self) -> None:
+        _check_member(self.classifier_)
+        for found in (self.centers_, self.mixing_):
+            if not isinstance(found, np.ndarray) or found.dtype.kind != "f" or not np.isfinite(found).all():
+                raise ValueError("centers_ and mixing_ must be arrays of finite numbers")
+        k = self.classifier_.n_features_in_
+        if self.centers_.shape != (k, self.n_features_in_) or self.mixing_.shape != (k, k):
+            raise ValueError(f"{self.centers_.shape} centers and {self.mixing_.shape} weights do not fit the features")
+        if not isinstance(self.gamma_, float) or not 0 < self.gamma_ < np.inf:
+            raise ValueError(f"gamma_ must be a positive number, got {self.gamma_!r}")
+        if not np.array_equal(self.classes_, self.classifier_.classes_):
+            raise ValueError("the classes are not those of the classifier")
+        super()._check_fitted_state()
+
+
 class Blend(_Arrays):
     """The weighted mean of the probabilities of several fitted classifiers, each at a temperature, calibrated::
 
@@ -328,7 +376,7 @@ def _renamed(model: Any, classes: NDArray[Any]) -> Any:
     if len(classes) != len(model.classes_):
         raise ValueError(f"{len(classes)} names were given for {len(model.classes_)} classes")
     model = copy.copy(model)
-    if isinstance(model, Scaled | Projected):
+    if isinstance(model, Scaled | Projected | Radial):
         model.classifier_ = _renamed(model.classifier_, classes)
     model.classes_ = classes
     for name in ("codes_", "feature_names_in_"):  # the first is what unflip._base.fit_codes leaves
@@ -338,6 +386,7 @@ def _renamed(model: Any, classes: NDArray[Any]) -> Any:
 
 def _pipeline(pipeline: Any) -> Any:
     from sklearn.decomposition import TruncatedSVD
+    from sklearn.kernel_approximation import Nystroem
     from sklearn.preprocessing import StandardScaler
 
     check_is_fitted(pipeline)
@@ -347,11 +396,15 @@ def _pipeline(pipeline: Any) -> Any:
         if type(step) is TruncatedSVD:
             model = Projected.of(model, step.components_)
             continue
+        if type(step) is Nystroem and step.kernel == "rbf":
+            gamma = 1 / step.n_features_in_ if step.gamma is None else step.gamma
+            model = Radial.of(model, step.components_, step.normalization_, gamma)
+            continue
         if type(step) is not StandardScaler:
             raise ValueError(
-                f"a Pipeline with {type(step).__name__} cannot be saved without code; only StandardScaler and "
-                "TruncatedSVD may stand before the classifier. Transform the data before fit, or save the fitted model "
-                "with skops: skops.io.dump(model, 'model.skops')"
+                f"a Pipeline with {type(step).__name__} cannot be saved without code; only StandardScaler, "
+                "TruncatedSVD and Nystroem with kernel='rbf' may stand before the classifier. Transform the data "
+                "before fit, or save the fitted model with skops: skops.io.dump(model, 'model.skops')"
             )
         d = step.n_features_in_
         mean = step.mean_ if step.with_mean else np.zeros(d)

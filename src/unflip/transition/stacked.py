@@ -15,6 +15,7 @@ from scipy.stats import beta
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.pipeline import make_pipeline
@@ -34,14 +35,18 @@ REGIONS = (10, 15, 20, 30, 50, 80, 120, 200)  # sizes of the regions that bound 
 LEVEL = 0.1  # the probability that the bound of a class is wrong, over all models and regions
 DOMINANCE = 1.25  # the diagonal of a row is at least so many times its largest other entry
 WORST_CONDITION = 10.0  # that of pair flips at 0.45; T^-1 magnifies what is beyond
-EVIDENCE = 1.0  # standard errors by which noise must explain held-out labels better than no noise
-UNEVEN = 1.5  # standard errors by which a T with more than one rate must lead the symmetric one
+EVIDENCE = 0.0  # standard errors by which noise must explain held-out labels better than no noise
+UNEVEN = 2.5  # standard errors by which a T with more than one rate must lead the symmetric one
 CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
 EXCHANGED = 0.05  # see one_way
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
+SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
+UNKNOWN = 2.0  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
 STEPS = 30  # of EM; more changed T by less than its error
 MOST_ROWS = 10_000  # that the models of a fold learn from
 WIDEST_TREES = 5_000  # features times classes; boosted trees beyond it would take longer than all other models
+CENTERS = 300  # of the radial features of the kernel model
+KERNEL_ROWS = 50_000  # beyond which these features would fill the memory
 LEAST_PER_CLASS = 3  # rows of the largest class per fold, below which nothing is estimated
 
 
@@ -138,8 +143,9 @@ class StackedEM(BaseEstimator):
     Parameters
     ----------
     estimators : list of (str, classifier), default=None
-        Models of the noisy posterior, with ``predict_proba``. If None: logistic regression, extra-trees and boosted
-        trees (on sparse X, extra-trees on 100 singular vectors and no boosted trees).
+        Models of the noisy posterior, with ``predict_proba``. If None: logistic regression, extra-trees,
+        logistic regression on 300 radial features ("kernel") and boosted trees; on sparse X, logistic regression and
+        extra-trees on 100 singular vectors.
     joint : bool, default=True
         Whether :class:`VolMin`, the joint model of T and a clean linear model, takes part and gives the start of T. If
         not, T starts from the label shares in the regions that the models are most sure about.
@@ -167,6 +173,9 @@ class StackedEM(BaseEstimator):
         The best T with noise, also where the evidence does not suffice, and with flips that two classes exchange.
     overlap_ : bool
         Whether more labels look wrong than ``transition_`` says, which overlapping classes explain as well.
+    alternatives_ : list of ndarray of shape (n_classes, n_classes)
+        Other T that the data do not rule out: ``suspected_`` if classes may overlap, and the identity below three
+        standard errors of evidence.
     lower_bounds_ : ndarray of shape (n_classes,)
         What the diagonal of T is at least, see Notes.
     oof_proba_ : ndarray of shape (n_samples, n_classes)
@@ -183,11 +192,11 @@ class StackedEM(BaseEstimator):
 
     *Noise or overlap.* Classes that overlap make labels as hard to predict as noise does. But noise leaves a trace that
     overlap does not: no label is ever predicted with more than probability max_i T_ij, however typical the row. So T
-    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, by one
-    standard error of the difference; and a T with more than one rate must lead the symmetric one by 1.5. Otherwise, or
-    if the estimated rate is below 2 %, T is the identity, and ``overlap_`` tells whether noise remains possible.
-    Between one and three standard errors the posteriors of both explanations are averaged, with the weights that make
-    held-out labels likeliest.
+    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, and a T
+    with more than one rate must lead the symmetric one by 2.5 standard errors of the difference. Otherwise, or if the
+    estimated rate is below 2 % (5 % unless the lead is three standard errors), T is the identity, and ``overlap_``
+    tells whether noise remains possible. Below three standard errors the posteriors of both explanations are averaged,
+    with the weights that make held-out labels likeliest.
 
     *Flips in both directions.* Two classes that share a region, such as the digits 6 and 9 in features that ignore
     rotation, cannot be told from two classes that noise exchanges. So unless T is symmetric, or there are only two
@@ -319,11 +328,14 @@ class StackedEM(BaseEstimator):
         self.suspected_ = np.eye(c) if stack is None else stack.transition
         # Between two classes an exchange is symmetric noise.
         T = self.suspected_ if shape in ("symmetric", "given") or c == 2 else one_way(self.suspected_, noisy_prior)
-        found = given is not None or (self.evidence_ > EVIDENCE and noise_rate(noisy_prior, T) > LEAST_RATE)
+        least = LEAST_RATE if self.evidence_ > CERTAIN else SMALL_RATE
+        found = given is not None or (self.evidence_ > EVIDENCE and noise_rate(noisy_prior, T) > least)
         self.shape_ = shape if found else "none"
         self.overlap_ = noise_rate(noisy_prior, self.suspected_) - found * noise_rate(noisy_prior, T) > LEAST_RATE
         self.share_ = self.share_ if found else 0.0
         self.transition_ = given if given is not None else T if found else np.eye(c)
+        doubted = ([self.suspected_] if self.overlap_ else []) + ([np.eye(c)] if self.evidence_ < CERTAIN else [])
+        self.alternatives_ = [A for A in doubted if not np.array_equal(A, self.transition_)]
         self.class_prior_ = solve_prior(noisy_prior, self.transition_)
         self.posteriors_ = dict(zip(self.names_, posteriors, strict=True)) if found and stack is not None else {}
         self.stack_ = stack if found or stack is None else self.plain_
@@ -333,7 +345,9 @@ class StackedEM(BaseEstimator):
             self.oof_proba_ = self.share_ * self.clean_proba_ + (1 - self.share_) * self.plain_proba_
             self.weights_ = self.stack_.weights
         estimated = found and given is None
-        self.transition_std_ = posterior_std(self.oof_proba_, self.transition_, w) if estimated else np.zeros((c, c))
+        self.transition_std_ = np.zeros((c, c))
+        if estimated:
+            self.transition_std_ = UNKNOWN * posterior_std(self.oof_proba_, self.transition_, w)
         return self
 
     @property
@@ -351,6 +365,9 @@ def default_models(X: Any, n_classes: int) -> list[tuple[str, Any]]:
         forest = make_pipeline(TruncatedSVD(100), forest) if wide else forest
         return [("logistic", LogisticRegression(C=10.0, max_iter=200)), ("extra-trees", forest)]
     models = [("logistic", make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))), ("extra-trees", forest)]
+    if len(X) <= KERNEL_ROWS:
+        features = Nystroem(n_components=min(CENTERS, max(len(X) // 2, 1)))
+        models.append(("kernel", make_pipeline(StandardScaler(), features, LogisticRegression(C=3.0, max_iter=300))))
     if X.shape[1] * n_classes <= WIDEST_TREES:
         iterations = int(np.clip(900 // n_classes, 20, 60))
         models.append(("boosted trees", HistGradientBoostingClassifier(max_iter=iterations, early_stopping=False)))
