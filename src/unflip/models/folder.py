@@ -98,7 +98,7 @@ def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
             f"{folder / DOCUMENT} is damaged or was edited: its checksum differs. To change a model, load it, set "
             "what you want and save it again"
         )
-    _check_given_network(folder, _own_network(document), network)
+    _check_given_network(folder, _found(document, "network_class_"), network)
     arrays = _read_weights(folder / WEIGHTS, document.get("weights_sha256"))
     try:
         model = decode_model(document, arrays, network)
@@ -112,19 +112,9 @@ def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
     return model
 
 
-def _own_network(content: Any) -> str | None:
-    """Return the class of a user's own network anywhere in ``model.json``, or None."""
-    if isinstance(content, list):
-        return next(filter(None, map(_own_network, content)), None)
-    if not isinstance(content, dict):
-        return None
-    named = content.get("network_class_")
-    return named if isinstance(named, str) else _own_network([*content.values()])
-
-
-def _check_given_network(folder: Path, named: str | None, network: Any) -> None:
+def _check_given_network(folder: Path, named: Any, network: Any) -> None:
     """Refuse a network that is missing, of another class than the file says, or given for a model without one."""
-    if named is None:
+    if not isinstance(named, str):
         if network is not None:
             raise ValueError(f"{folder} needs no network; leave network={type(network).__name__} out")
         return
@@ -185,6 +175,47 @@ def check_replaceable(path: Path) -> None:
         free = not path.exists()
     if not free:
         raise FileExistsError(f"{path} exists and is not a saved model and nothing else; choose another path")
+
+
+OTHER = {"file": "another file of data", "label": "another label", "classes": "other classes"}
+
+
+def check_same_model(path: str | os.PathLike[str], data: str, label: Any, classes: Any = None) -> None:
+    """Refuse to replace a saved model that was fitted to other data, another label or other classes.
+
+    ``data`` and ``label`` are compared with what ``unflip fit`` wrote into ``metadata_``; ``classes`` may be unknown.
+    """
+    folder = Path(path)
+    if not (folder / DOCUMENT).is_file():
+        return
+    document = read_document(folder)
+    metadata = (_found(document, "metadata_") or {}).get("dict", {})
+    known = _found(document, "classes_") or {}
+    earlier = {"file": metadata.get("data"), "label": metadata.get("label")}
+    now: dict[str, Any] = {"file": data, "label": label}
+    if classes is not None:
+        earlier["classes"] = _listed(known.get("values", known.get("strings", [])))
+        now["classes"] = _listed(np.asarray(classes).tolist())
+    for what, value in now.items():
+        if value is not None and earlier[what] != value:
+            raise FileExistsError(
+                f"{folder} holds a model with {OTHER[what]}: {earlier[what] or 'unknown'!s:.100}, not {value!s:.100}. "
+                "Choose another folder, or replace the model with --force"
+            )
+
+
+def _listed(classes: list[Any]) -> str:
+    return ", ".join(sorted({str(name) for name in classes if name is not None and name == name}))
+
+
+def _found(content: Any, name: str) -> Any:
+    """Return the first entry of this name anywhere in ``model.json``, or None."""
+    if isinstance(content, dict):
+        if content.get(name) is not None:
+            return content[name]
+        content = [*content.values()]
+    items = content if isinstance(content, list) else []
+    return next((found for item in items if (found := _found(item, name)) is not None), None)
 
 
 def _read_weights(path: Path, digest: Any) -> Arrays:
