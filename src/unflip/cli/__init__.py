@@ -10,12 +10,13 @@ from unflip.cli.bench import app as bench_app
 from unflip.cli.card import card
 from unflip.cli.data import app as data_app
 from unflip.cli.demo import demo
+from unflip.cli.export import export
 from unflip.cli.fit import fit
 from unflip.cli.predict import predict
 from unflip.cli.transition import transition
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
-for command in (demo, fit, predict, audit, transition, card):
+for command in (demo, fit, predict, audit, transition, card, export):
     app.command()(command)
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
