@@ -8,7 +8,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DOCUMENT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = DOCUMENT["project"]
 REQUIREMENTS = [
     *PROJECT["dependencies"],
     *(line for extra in PROJECT["optional-dependencies"].values() for line in extra),
@@ -52,3 +53,10 @@ def test_pins_hold_for_every_build():
 def test_all_names_every_extra_but_those_of_developers():
     (everything,) = map(Requirement, PROJECT["optional-dependencies"]["all"])
     assert everything.extras == set(PROJECT["optional-dependencies"]) - {"all", "test", "dev", "docs"}
+
+
+def test_the_wheel_holds_the_experiments():
+    assert DOCUMENT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"] == {
+        "experiments": "unflip/experiments"
+    }
+    assert list((ROOT / "experiments").glob("*.toml"))

@@ -1,6 +1,5 @@
 """``unflip fit``: from a table to a saved model."""
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,7 +74,6 @@ def fit(
 
     Example: unflip fit people/ --label job --out model --out-of-core
     """
-    start = time.monotonic()
     if out_of_core := out_of_core or dask is not None:
         _check_out_of_core(model, method, network, transition, epochs, image_size)
     with terminal.one_sentence():
@@ -99,14 +97,14 @@ def fit(
                 table = terminal.read(data, label, weights, drop, image_size)
                 T, label = terminal.read_matrix(transition, table, trained, seed), table.label
                 same(label, table.y)
-                further |= {"epochs": epochs, "progress": False if as_json else "auto"}
+                further |= {"epochs": epochs, "progress": terminal.progress(as_json)}
                 fitted = fit_table(table, method=method, network=trained, transition=T, **further)
             fitted.model.metadata_ = {"data": data.name, "label": label, **fitted.model.metadata_}
             same(label, fitted.model.classes_)
             path = fitted.model.save(out)
             if page is not None:
                 page = write_fit_page(fitted, page, title=data.resolve().name)
-    seconds = time.monotonic() - start
+    seconds = terminal.seconds()
     if as_json:
         terminal.print_json({"model": str(path), **_document(fitted), "seconds": seconds})
     else:
