@@ -8,10 +8,12 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/installed-base
 DEV := $(VENV)/installed-dev
 DOCS := $(VENV)/installed-docs
+OLDEST := .venv-oldest
 # Always with -c: without the pin, pip could choose another torch, with gigabytes of CUDA libraries.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 # Two test processes, one thread each.
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2
 
 # What the tests of the page need; `make test` installs it if it may. CHROMIUM= leaves the system alone.
 CHROMIUM ?= chromium chromium-driver
@@ -21,16 +23,19 @@ APT := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire
 BENCHMARKS := operators transition linear_fit linear_accuracy linear_table deep_step deep_transition deep_accuracy regularisation audit scale
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser slow lint format bench docs clean
+.PHONY: help demo test test-oldest browser slow lint format bench docs clean
 
 help:  ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 13
 
 demo: $(BASE)  ## install the base package and run the demonstration
 	$(BIN)/unflip demo
 
 test: $(DEV) browser  ## run all tests except the slow ones
 	$(PYTEST) $(ARGS)
+
+test-oldest: $(OLDEST)/installed  ## run the tests with the oldest versions that are supported, without PyTorch
+	$(ONE_THREAD) $(OLDEST)/bin/python -m pytest -n 2 --doctest-ignore-import-errors $(ARGS)
 
 # If anything goes wrong here, one line says so; the tests of the page are then skipped, and the others run.
 # The download has its own time limit, so that a slow network never interrupts dpkg.
@@ -69,7 +74,7 @@ docs: $(DOCS)  ## build the documentation, docs/_build/html/index.html
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 
 clean:  ## remove the environment, the caches and all build output
-	rm -rf $(VENV) build dist demo-report docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) build dist demo-report docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -77,6 +82,12 @@ $(BIN)/python:
 
 $(BASE): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e .
+	@touch $@
+
+$(OLDEST)/installed: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install -qq --disable-pip-version-check -c constraints-oldest.txt \
+		-e '.[data,report,scale,onnx,test]'
 	@touch $@
 
 # After the base, never at the same time: under make -j, two pips in one environment would get in each other's way.

@@ -1,6 +1,7 @@
 """What all tests share: the hypothesis profiles and the real data."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,9 @@ from hypothesis import settings
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("fixed")
+
+if find_spec("torch") is None:
+    collect_ignore = ["deep"]
 
 
 class Features(NamedTuple):

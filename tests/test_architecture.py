@@ -39,6 +39,7 @@ LIBRARIES = {
     "typer": ("cli.py", "cli/*"),
     "torch": ("deep/*", "transition/*"),
     "safetensors": ("deep/*", "models/*"),
+    "onnx": ("models/_onnx.py",),
     "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py"),
     "pyarrow": ("_output.py", "datasets/*", "tables/read.py"),
     "PIL": ("datasets/*", "tables/images.py"),

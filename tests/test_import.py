@@ -7,6 +7,16 @@ import pytest
 
 import unflip
 
+# A fresh interpreter in which some libraries are not installed.
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.split(".")[0] in {absent!r} else PathFinder.find_spec(name, path, target)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+"""
 HEAVY = {"torch", "dask", "distributed", "matplotlib", "jinja2"}
 
 
@@ -49,6 +59,29 @@ def test_public_names_are_those_of_their_modules():
 
 def test_submodule_is_there_without_importing_it():
     assert "sklearn" in loaded_after("import unflip; unflip.linear.MCLDCEClassifier")
+
+
+@pytest.mark.parametrize("package", ["unflip", "unflip.transition", "unflip.linear"])
+def test_without_the_extras_everything_else_is_there(package):
+    absent = ["torch", "pandas", "pyarrow", "PIL", "safetensors", "dask", "distributed", "matplotlib", "onnx"]
+    code = f"""{WITHOUT.format(absent=absent)}
+import inspect, {package} as package
+from {package} import *
+names = {{name for name, _ in inspect.getmembers(package)}}
+assert set(package.__all__) <= names, set(package.__all__) - names
+assert set(dir(package)) == names
+assert not names & {{"MCLDCELoss", "NoisyLabelClassifier", "VolMinNet", "CrossFitEM"}}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["NoisyLabelClassifier", "MCLDCELoss", "CrossFitEM", "deep"])
+def test_without_torch_a_name_that_needs_it_says_what_to_install(name):
+    code = WITHOUT.format(absent=["torch"]) + f"import unflip; unflip.{name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "pip install 'unflip[deep]'" in done.stderr.splitlines()[-1]
 
 
 def test_unknown_name():

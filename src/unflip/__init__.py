@@ -7,7 +7,7 @@ of it. The learner corrects the label-dependent part of its loss (MC-LDCE) and p
 from importlib import import_module
 from typing import Any
 
-from unflip.registry import lazy_names
+from unflip.registry import TORCH, lazy_names
 
 __version__ = "0.1.0"
 
@@ -31,7 +31,11 @@ _FUNCTIONS = {
 _HOME = {name: module for module, names in _FUNCTIONS.items() for name in names}
 _CLASSES, _load_class, _ = lazy_names(globals(), "linear", "transition", "any", "table")
 
+# Without PyTorch, what needs it is not listed, so that `from unflip import *` and inspect.getmembers(unflip) work.
+_ABSENT = set() if TORCH else {"deep", *_FUNCTIONS["deep"]}
+
 __all__ = ["__version__", *_HOME, *_CLASSES, *_FUNCTIONS]
+__all__ = [name for name in __all__ if name not in _ABSENT]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -53,8 +54,8 @@ def write_columns(path: str | os.PathLike[str], columns: Mapping[str, NDArray[An
 def written_columns(path: str | os.PathLike[str]) -> Iterator[Write]:
     """Provide a function that writes columns under their names, one block of rows at a time.
 
-    All blocks have the same columns, of the same kinds. The file takes its place at the end, whole or not at all; a
-    file with this name is replaced.
+    All blocks have the same columns, of the same kinds; masked values are missing. The file takes its place at the end,
+    whole or not at all; a file with this name is replaced.
     """
     target = check_output(path)
     with replaced(target) as partial, ExitStack() as stack:
@@ -85,16 +86,22 @@ def written_columns(path: str | os.PathLike[str]) -> Iterator[Write]:
             groups.write_table(table)
 
         def write(columns: Mapping[str, NDArray[Any]]) -> None:
-            # Parquet needs one kind of values: text, unless all are numbers.
-            kinds = ((name, column, column.dtype.kind in "biuf") for name, column in columns.items())
-            plain = {name: column if number else [str(v) for v in column.tolist()] for name, column, number in kinds}
-            waiting.append(pyarrow.table(plain))
+            waiting.append(pyarrow.table({name: _parquet_column(column) for name, column in columns.items()}))
             if sum(table.nbytes for table in waiting) >= GROUP:
                 flush()
 
         yield write
         if waiting:
             flush()
+
+
+def _parquet_column(column: NDArray[Any]) -> Any:
+    """Return a column of one kind of values: text, unless all are numbers; what is masked is missing."""
+    import pyarrow
+
+    if column.dtype.kind not in "biuf":
+        return pyarrow.array([None if value is None else str(value) for value in column.tolist()], pyarrow.string())
+    return pyarrow.array(np.ma.getdata(column), mask=np.ma.getmaskarray(column))
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:

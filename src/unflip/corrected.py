@@ -1,5 +1,6 @@
 """MODEL: any scikit-learn estimator, trained through T."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -41,7 +42,8 @@ from unflip.transition.volmin import VolMin
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
 MOST_LABELS = 3  # classes of a row that are trained on
 LEAST_SHARE = 0.02  # models with a smaller weight are left out of the blend
-CLEARLY = 1.0  # standard errors by which another model must lead to be chosen over the blend
+CLEARLY = 1.0  # standard errors by which the blend through T must lead that of the models as they are
+SURELY = 2.0  # standard errors by which a single model must lead the blend: the best of many leads by chance
 DISAGREEMENT = 0.1  # difference of estimated noise rates that is worth a note
 RARE = 20  # rows of a class below which its row of T is mostly that of the others
 JOINT, LINEAR, BLEND = "joint logistic", "logistic", "blend"
@@ -125,7 +127,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     *The choice.* Out-of-fold predictions of each candidate are scored by :func:`unflip.metrics.clean_accuracy`. First
     the blend through T is taken if it leads the blend of the models as they are by a standard error of the paired
     difference; both are averages whose weights make held-out labels likeliest. Then a single model is taken if it leads
-    that blend by as much. So a tie goes to the labels as they are, and to the blend.
+    that blend by two, and leads it with every other T that the data do not rule out. So a tie goes to the labels as
+    they are, and to the blend.
 
     Examples
     --------
@@ -366,8 +369,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             predictions[BLEND, True] = w.oof_proba_
         blends = {key: p for key, p in predictions.items() if key[0] == BLEND}
         # Symmetric noise hardly changes which class is likeliest, only how likely it is.
-        blend = self._choose(blends, codes, weights, (BLEND, w.shape_ == "symmetric"))
-        chosen = self._choose(predictions, codes, weights, blend)
+        through = w.shape_ == "symmetric" and w.evidence_ > CLEARLY
+        blend = self._choose(blends, codes, weights, (BLEND, through), CLEARLY)
+        chosen = self._choose(predictions, codes, weights, blend, SURELY, self.alternatives_)
         self.candidates_ = self._candidates(predictions, codes, weights, chosen)
         name, corrected = chosen
         if corrected or not found:
@@ -405,16 +409,21 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         codes: IntArray,
         weights: FloatArray | None,
         preferred: tuple[str, bool],
+        least: float,
+        others: Sequence[FloatArray] = (),
     ) -> tuple[str, bool]:
-        """Return the candidate with the best score that leads the preferred one clearly, or the preferred one."""
-        inverse, w = pseudo_inverse(self.transition_), np.ones(len(codes)) if weights is None else weights
-        best, most = preferred, 0.0
-        base = inverse[codes, predictions[preferred].argmax(axis=1)]
+        """Return the best candidate that leads the preferred one by ``least`` standard errors, or the preferred.
+
+        It must lead whichever of the ``others`` is T.
+        """
+        w = np.ones(len(codes)) if weights is None else weights
+        inverses = [pseudo_inverse(T) for T in (self.transition_, *others)]
+        best, most, base = preferred, 0.0, predictions[preferred].argmax(axis=1)
         for key, p in predictions.items():
-            lead = inverse[codes, p.argmax(axis=1)] - base
-            mean = float(np.average(lead, weights=w))
-            if mean > most and standard_errors(lead, w) > CLEARLY:
-                best, most = key, mean
+            leads = [A[codes, p.argmax(axis=1)] - A[codes, base] for A in inverses]
+            means = [float(np.average(lead, weights=w)) for lead in leads]
+            if means[0] > most and min(means) > 0 and standard_errors(leads[0], w) > least:
+                best, most = key, means[0]
         return best
 
     def _candidates(

@@ -7,9 +7,11 @@ notes below a report's table all come from ``ENTRIES``. A new method is a new fi
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 Family = Literal["linear", "deep", "transition", "any", "table", "arrays"]
+TORCH = find_spec("torch") is not None
 
 
 class Entry(NamedTuple):
@@ -47,9 +49,13 @@ class Entry(NamedTuple):
     saved: bool = False
     own_scale: bool = False
 
+    @property
+    def needs_torch(self) -> bool:
+        return self.networks > 0 or self.module.startswith("deep.")
+
     def load(self) -> Any:
         """Import and return the class."""
-        if self.networks:
+        if self.needs_torch:
             import_module("unflip.deep")  # first, because it says how to install PyTorch
         return getattr(import_module(f"unflip.{self.module}"), self.cls)
 
@@ -155,10 +161,12 @@ def lazy_names(
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return the classes of some families, and ``__getattr__`` and ``__dir__`` for the package that offers them.
 
-    The classes load on first use, so that importing the package stays fast and needs no PyTorch. ``namespace`` is the
-    package's ``globals()``.
+    The classes load on first use, so that importing the package stays fast and needs no PyTorch. Without PyTorch, those
+    that need it are left out of the list, so that ``import *`` works; who asks for one is told what to install.
+    ``namespace`` is the package's ``globals()``.
     """
     entries = {entry.cls: entry for entry in ENTRIES if entry.family in families}
+    listed = [name for name, entry in entries.items() if TORCH or not entry.needs_torch]
 
     def get(name: str) -> Any:
         if name not in entries:
@@ -166,7 +174,7 @@ def lazy_names(
         namespace[name] = entries[name].load()
         return namespace[name]
 
-    return list(entries), get, lambda: sorted({*namespace, *entries})
+    return listed, get, lambda: sorted({*namespace, *listed})
 
 
 def make(cls: str, **parameters: Any) -> Any:

@@ -7,7 +7,7 @@ from tests.bench.conftest import TINY
 from unflip import registry
 from unflip.bench import spec
 from unflip.bench.settings import NETWORKS, check_settings, method_kinds
-from unflip.bench.spec import read_experiment
+from unflip.bench.spec import find_experiment, read_experiment, shipped_experiments
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -254,3 +254,25 @@ def test_the_example_of_the_page_is_complete(tmp_path):
     assert len(experiment.cells()) == 2 * 4 * 2
     for cell in experiment.cells():
         check_settings(cell)
+
+
+def test_an_experiment_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shipped = shipped_experiments()
+    assert {"deep", "linear", "human", "recipe", "animal10n"} <= shipped.keys()
+    path, results = find_experiment("deep")
+    assert (path, results) == (shipped["deep"], shipped["deep"].parents[1] / "results")
+    assert read_experiment(path).name == "deep"
+    (tmp_path / "deep").write_text("x = 1")  # a file goes before a name
+    assert find_experiment("deep")[0] == Path("deep")
+    with pytest.raises(ValueError, match="no experiment of this name; those are .*deep"):
+        find_experiment("shallow")
+    assert find_experiment("experiments/mine.toml")[1] == tmp_path / "results"
+
+
+def test_an_experiment_of_an_installed_package(tmp_path, monkeypatch):
+    package = tmp_path / "site-packages" / "unflip"
+    (package / "experiments").mkdir(parents=True)
+    (package / "experiments" / "deep.toml").write_text("x = 1")
+    monkeypatch.setattr(spec, "__file__", str(package / "bench" / "spec.py"))
+    assert find_experiment("deep") == (package / "experiments" / "deep.toml", Path("results"))  # in the current folder

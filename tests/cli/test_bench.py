@@ -64,6 +64,15 @@ def test_run_then_status(bench, inline, experiment_file):
     assert rows == {"ridge": "1 / 0 / 1", "jocor": "0 / 0 / 2", "mcldce-exact": "0 / 0 / 2", "linear": "1 / 0 / 1"}
 
 
+def test_run_for_a_program(inline, experiment_file):
+    arguments = ["run", str(experiment_file()), "--where", "method=ridge", "--where", "noise=sym 20", "--json"]
+    done = CliRunner().invoke(app, arguments)
+    told = json.loads(done.stdout)
+    assert (told["experiment"], told["cells"], told["failed"]) == ("tiny", 1, [])
+    assert "[1/1] digits" in done.stderr
+    assert CliRunner().invoke(app, [*arguments[:-1], "--quiet"]).output == ""
+
+
 def test_a_failed_cell_gives_exit_code_1_and_its_traceback(bench, inline, experiment_file, tmp_path):
     (tmp_path / "broken.npz").write_text("PK")
     path = experiment_file(("[datasets.digits]", f"[datasets.'{tmp_path}/broken.npz']"))
@@ -78,6 +87,12 @@ def test_a_failed_cell_gives_exit_code_1_and_its_traceback(bench, inline, experi
     assert code == 0
     assert "0 / 1 / 1" in output
     assert "failed: " in output
+    command = ["run", str(path), "--where", "method=ridge", "--where", "noise=sym 20", "--json"]
+    done = CliRunner().invoke(app, command)
+    (failed,) = json.loads(done.stdout)["failed"]
+    assert failed["cell"]["method"] == "ridge"
+    assert "broken.npz is truncated" in failed["error"]
+    assert done.exit_code == 1
 
 
 def test_ctrl_c_stops_cleanly(bench, experiment_file, monkeypatch):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from unflip import __version__
@@ -77,7 +78,36 @@ def test_what_others_wrote_stays(folder, tmp_path, command):
     assert [item.name for item in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("command", ["demo", "fit", "predict", "audit", "transition", "card"])
+def commands(group=None, name=""):
+    """Every command with the words that call it."""
+    group = group or typer.main.get_command(app)
+    for word, command in group.commands.items():
+        yield from commands(command, f"{name}{word} ") if hasattr(command, "commands") else [(f"{name}{word}", command)]
+
+
+@pytest.mark.parametrize("command", [*commands()], ids=lambda pair: pair[0])
+def test_every_command_has_json_and_quiet(command):
+    options = {option for parameter in command[1].params for option in parameter.opts}
+    assert {"--json", "--quiet"} <= options
+
+
+def test_help_says_what_the_exit_codes_mean():
+    text = invoke("--help").stdout
+    assert all(words in text for words in ("Exit codes: 0 done", "2 wrong usage", "130 stopped"))
+
+
+def test_quiet_writes_the_same(folder, tmp_path):
+    for name, options in {"loud": [], "quiet": ["--quiet"]}.items():
+        done = invoke("predict", folder / "model", folder / "people.csv", "--out", tmp_path / f"{name}.csv", *options)
+        assert done.exit_code == 0
+        assert bool(done.output) == (name == "loud")
+    assert (tmp_path / "quiet.csv").read_bytes() == (tmp_path / "loud.csv").read_bytes()
+    done = invoke("predict", folder / "model", folder / "without.csv", "--out", tmp_path / "w.csv", "--quiet")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("unflip: the table has no column 'town'")
+
+
+@pytest.mark.parametrize("command", ["demo", "fit", "predict", "audit", "transition", "card", "export"])
 def test_help_has_an_example(command):
     text = invoke(command, "--help").stdout
     text = " ".join(text.replace("│", " ").split())

@@ -96,6 +96,13 @@ def test_fetch_writes_plain_lines_where_it_is_piped(site, tmp_path):
     assert done.stdout == f"mnist is already on disk (data directory {data}); nothing was downloaded\n"
 
 
+def test_fetch_for_a_program(site, tmp_path):
+    done = run("fetch", "mnist", "--data-dir", tmp_path / "data", "--json", "--quiet")
+    assert done.stderr == ""
+    written = {item["path"]: item["bytes"] for item in json.loads(done.stdout)["written"]}
+    assert written == {str(tmp_path / "data" / "mnist" / name): len(content) for name, content in site.files.items()}
+
+
 def test_fetch_shows_a_bar_on_a_terminal(site, tmp_path):
     done = run("fetch", "mnist", "--data-dir", tmp_path / "data", FORCE_COLOR="1", COLUMNS="100")
     assert done.exit_code == 0, done.output

@@ -1,8 +1,10 @@
 """The demo: its tables and its page."""
 
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -38,3 +40,17 @@ def test_demo_leaves_the_files_of_others_alone(tmp_path):
     assert done.exit_code == 1
     assert "choose another folder" in done.stderr
     assert (tmp_path / "index.html").read_text() == "mine"
+
+
+def test_demo_as_json(tmp_path, monkeypatch):
+    from unflip.commands import demo
+
+    result = demo.run_demo(0.3, 1)
+    monkeypatch.setattr(demo, "run_demo", lambda rate, seed: result)
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "page"), "--json", "--quiet"])
+    assert done.stderr == ""
+    told = json.loads(done.stdout)
+    assert told["n_train"] == result.n_train
+    assert np.array_equal(told["transition"], result.transition)
+    assert [row["accuracy"] for row in told["classifiers"]] == [row.accuracy for row in result.rows]
+    assert told["audit"]["precision"] == result.precision

@@ -64,6 +64,26 @@ def test_fit_takes_the_place_of_an_earlier_model(folder, tmp_path):
     assert load(tmp_path / "model").classifier.random_state == 1
 
 
+def test_fit_keeps_a_model_of_other_data(folder, tmp_path):
+    pd.read_csv(folder / "people.csv").query("kind != 'cat'").to_csv(tmp_path / "people.csv", index=False)
+    out, method = tmp_path / "model", ("--model", "mcldce", "--out", tmp_path / "model")
+    assert invoke("fit", folder / "people.csv", "--label", "kind", *method).exit_code == 0
+    before = (out / "model.json").read_bytes()
+    for data, label, words in [
+        (folder / "people.parquet", "kind", "another file of data: people.csv, not people.parquet. Choose"),
+        (folder / "people.csv", "town", "another label: kind, not town. Choose"),
+        (tmp_path / "people.csv", "kind", "other classes: <script>, [red]dog, cat, not <script>, [red]dog. Choose"),
+    ]:
+        done = invoke("fit", data, "--label", label, *method)
+        assert done.exit_code == 1
+        assert words in done.stderr
+        assert "--force" in done.stderr
+        assert "fitting" not in done.stderr  # it is refused before the work
+        assert (out / "model.json").read_bytes() == before
+    assert invoke("fit", tmp_path / "people.csv", "--label", "kind", *method, "--force").exit_code == 0
+    assert load(out).classes_.tolist() == ["<script>", "[red]dog"]
+
+
 def test_a_process_writes_results_to_stdout_and_steps_to_stderr(folder, tmp_path):
     options = ("--label", "kind", "--model", "mcldce", "--out", tmp_path / "model", "--json")
     process = start("fit", folder / "people.csv", *options)

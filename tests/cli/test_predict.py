@@ -32,3 +32,18 @@ def test_predictions_never_overwrite_the_data(folder):
     assert done.exit_code == 1
     assert "is DATA itself" in done.stderr
     assert (folder / "people.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+def test_abstain(folder, tmp_path, name):
+    out = tmp_path / name
+    done = invoke("predict", folder / "model", folder / name, "--out", out, "--abstain-below", 0.6, "--json")
+    told = json.loads(done.stdout)
+    frame = pd.read_parquet(out) if out.suffix == ".parquet" else pd.read_csv(out)
+    unsure = frame.filter(like="probability_").max(axis=1) < 0.6
+    assert 0 < unsure.sum() < 300
+    assert np.array_equal(frame["prediction"].isna(), unsure)
+    assert told["abstained"] == unsure.sum() == told["n_rows"] - sum(told["predicted"].values())
+    text = invoke("predict", folder / "model", folder / name, "--out", out, "--abstain-below", 0.6).stdout
+    assert text.startswith(f"{300 - unsure.sum()} predictions ({unsure.sum()} abstained)")
+    assert invoke("predict", folder / "model", folder / name, "--out", out, "--abstain-below", 60).exit_code == 2

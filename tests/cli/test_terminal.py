@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 import typer
+from typer.testing import CliRunner
 
-from unflip.cli.terminal import one_sentence
+from unflip.cli.terminal import one_sentence, quietable, seconds, steps
 
 pytest.importorskip("pandas")
 pytest.importorskip("safetensors")
@@ -52,6 +54,67 @@ def test_what_is_for_typer_passes(error, capsys):
         raise error
     assert passed.value is error
     assert capsys.readouterr().err == ""
+
+
+def quiet_app():
+    """Commands as the program has them: one that writes a file, and one that prints."""
+    app = typer.Typer()
+
+    def write(out: str, as_json: bool = False) -> None:
+        with steps() as tell:
+            tell("working")
+        typer.echo("{}" if as_json else f"wrote {out}")
+        if out == "nowhere":
+            typer.echo("it failed", err=True)
+            raise typer.Exit(1)
+
+    def card(out: str | None = None) -> None:
+        typer.echo("the result")
+
+    for command in (write, card):
+        app.command()(quietable(command))
+    return app
+
+
+@pytest.mark.parametrize(
+    ("arguments", "out", "err"),
+    [
+        (["write", "f"], "wrote f\n", "working\n"),
+        (["write", "f", "--quiet"], "", ""),
+        (["write", "f", "-q", "--as-json"], "{}\n", ""),
+        (["write", "-q", "--", "-"], "wrote -\n", ""),  # standard output is the result
+        (["write", "nowhere", "-q"], "", "it failed\n"),
+        (["card", "-q"], "the result\n", ""),
+        (["card", "-q", "--out", "f"], "", ""),
+    ],
+)
+def test_quiet(arguments, out, err):
+    done = CliRunner().invoke(quiet_app(), arguments)
+    assert (done.stdout, done.stderr) == (out, err)
+    assert done.exit_code == ("nowhere" in arguments)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="the system does not tell when a process started")
+def test_the_time_is_that_of_the_whole_command():
+    code = """
+import sys, time
+time.sleep(1)  # as if Python took long to start
+sys.argv[0] = "bin/unflip"
+import typer
+from unflip.cli.terminal import quietable, seconds
+app = typer.Typer()
+app.command()(quietable(lambda: print(seconds())))
+app([])
+"""
+    before = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert 1 < float(done.stdout) < time.monotonic() - before + 0.1, done.stderr
+
+
+def test_the_time_of_a_command_in_another_program():
+    app = typer.Typer()
+    app.command()(quietable(lambda: print(seconds())))
+    assert float(CliRunner().invoke(app, []).stdout) < 1
 
 
 def test_a_class_cannot_write_to_the_terminal(tmp_path):

@@ -45,3 +45,26 @@ class TestPredict:
     def test_what_predicts_nothing(self, fitted, table):
         with pytest.raises(ValueError, match="Preprocessor is not a classifier and cannot predict; give"):
             predict_table(fitted.model.preprocessor_, table)
+
+    @pytest.mark.parametrize("threshold", [0, 0.7, 1])
+    def test_abstains_where_it_is_not_sure(self, fitted, table, threshold):
+        predicted, proba = predict_table(fitted.model, table)
+        labels, again = predict_table(fitted.model, table, threshold=threshold)
+        assert np.array_equal(proba, again)
+        assert np.array_equal(np.ma.getmaskarray(labels), proba.max(axis=1) < threshold)
+        assert np.array_equal(labels.compressed(), predicted[proba.max(axis=1) >= threshold])
+
+    @pytest.mark.parametrize("suffix", ["csv", "parquet"])
+    @pytest.mark.parametrize("classes", [NAMES, np.array([3, 5, 7])])
+    def test_an_abstention_is_an_empty_cell(self, table, tmp_path, suffix, classes):
+        pytest.importorskip("pyarrow")
+        predicted = np.ma.masked_array(np.repeat(classes[:1], len(table.X)), np.arange(len(table.X)) % 3 == 0)
+        proba = np.full((len(table.X), 3), 1 / 3)
+        path = write_predictions(tmp_path / f"p.{suffix}", table, predicted, proba, classes)
+        frame = pd.read_parquet(path) if suffix == "parquet" else pd.read_csv(path)
+        assert np.array_equal(frame["prediction"].isna(), predicted.mask)
+        assert set(frame["prediction"].dropna()) == {classes[0]}
+
+    def test_a_threshold_that_is_not_a_probability(self, fitted, table):
+        with pytest.raises(ValueError, match="between 0 and 1; got 90"):
+            predict_table(fitted.model, table, threshold=90)

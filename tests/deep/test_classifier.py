@@ -234,3 +234,52 @@ def test_bad_parameters(blobs, options, match):
     X, _, noisy = blobs
     with pytest.raises(ValueError, match=match):
         quick().set_params(**options).fit(X, noisy)
+
+
+def loader(X, y, **options):
+    data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(y))
+    generator = torch.Generator().manual_seed(0)
+    return torch.utils.data.DataLoader(data, batch_size=64, shuffle=True, generator=generator, **options)
+
+
+def test_a_data_loader(blobs):
+    X, y, noisy = blobs
+    batches = loader(X, noisy)
+    model = quick().fit(batches, evaluate=loader(X, y))
+    arrays = quick().fit(X, noisy, evaluate=(X, y))
+    assert model.score(X, y) > 0.85
+    np.testing.assert_allclose(model.mean_, arrays.mean_, rtol=1e-6)
+    np.testing.assert_allclose(model.scale_, arrays.scale_, rtol=1e-6)
+    np.testing.assert_allclose(model.class_prior_, arrays.class_prior_)
+    assert model.input_shape_ == (2,)
+    assert model.history_[-1]["accuracy"] == model.score(X, y)
+    in_order = [(x, None) for x in np.array_split(X, 7)]
+    assert np.array_equal(model.predict(x for x in in_order), model.predict(X))
+    assert model.predict_proba(iter([])).shape == (0, 3)
+
+
+def test_batches_of_any_kind(blobs):
+    X, y, noisy = blobs
+    names = np.array(["cat", "cow", "dog"])
+
+    class Batches:
+        def __iter__(self):
+            for rows in np.array_split(np.random.default_rng(0).permutation(len(X)), 10):
+                yield X[rows].tolist(), tuple(names[noisy[rows]]), np.full(len(rows), 2.0)
+
+    model = quick(transition=None, network_options={"hidden": 16}).set_params(transition=VolMin()).fit(Batches())
+    assert model.classes_.tolist() == names.tolist()
+    assert (model.predict(X) == names[y]).mean() > 0.85
+    assert transition_error(model.transition_, T3) < 0.3
+    again = model.set_params(warm_start=True, epochs=1).fit([*Batches()])  # a list of batches
+    assert (again.predict(X) == names[y]).mean() > 0.85
+
+
+def test_batches_that_cannot_be_trained_on(blobs):
+    X, _, noisy = blobs
+    with pytest.raises(TypeError, match="read only once"):
+        quick().fit(iter(loader(X, noisy)))
+    with pytest.raises(ValueError, match="let the batches be"):
+        quick().fit(loader(X, noisy), sample_weight=np.ones(600))
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        quick().fit(X)

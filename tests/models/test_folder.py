@@ -22,8 +22,9 @@ from unflip.linear import (
     SCDClassifier,
     ULEClassifier,
 )
+from unflip.models import card, load
 from unflip.models import folder as encoding
-from unflip.models import load
+from unflip.tables import TableClassifier
 from unflip.transition import AnchorPoints, VolMin
 
 MODELS = {
@@ -186,11 +187,59 @@ def test_what_cannot_be_saved(iris, tmp_path):
         model.save(tmp_path / "m")
     with pytest.raises(ValueError, match="not fitted"):
         MCLDCEClassifier(T).save(tmp_path / "m")
-    torch = pytest.importorskip("torch", reason="unflip[deep] is not installed")
-    own = torch.nn.Linear(4, 3)
-    with pytest.raises(ValueError, match="only the named networks"):
-        deep(network=own).fit(X, y).save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
+
+
+def own_network(width=8):
+    """A network that is not one of the package, as a user would define it."""
+    torch = pytest.importorskip("torch", reason="unflip[deep] is not installed")
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm = torch.nn.Linear(4, width), torch.nn.BatchNorm1d(width)
+            self.last = torch.nn.Linear(width, 3)
+
+        def forward(self, x):
+            return self.last(self.norm(self.first(x)).relu())
+
+    return Net()
+
+
+@pytest.mark.parametrize("method", ["mcldce", "jocor"])
+def test_a_network_of_the_users_own(iris, tmp_path, method):
+    X, y = iris
+    model = deep(network=own_network(), method=method).fit(X, y)
+    folder = model.save(tmp_path / "m")
+    assert {path.name for path in folder.iterdir()} == {"model.json", "weights.safetensors"}
+    assert "own_network.<locals>.Net" in (folder / "model.json").read_text()
+    for network in (own_network(), own_network):  # a module, or a function that makes one
+        loaded = load(folder, network=network)
+        assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert np.array_equal(load(loaded.save(tmp_path / "again"), network=own_network).predict(X), model.predict(X))
+    assert "own\\_network" in card(folder, network=own_network)
+
+
+def test_a_network_of_the_users_own_inside_a_table(iris, tmp_path):
+    X, y = iris
+    model = TableClassifier(deep(network=own_network())).fit(X, y)
+    loaded = load(model.save(tmp_path / "m"), network=own_network())
+    assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    loaded.fit(X, y)  # with the network that was given
+
+
+def test_a_network_that_does_not_fit(iris, saved, tmp_path):
+    X, y = iris
+    folder = deep(network=own_network()).fit(X, y).save(tmp_path / "own")
+    with pytest.raises(ValueError, match=r"the class .*\.Net, whose code is not in the file; pass .*network=Net\("):
+        load(folder)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match=r"Net, but a torch\.nn\.modules\.linear\.Linear was given"):
+        load(folder, network=torch.nn.Linear(4, 3))
+    with pytest.raises(ValueError, match="(?s)does not fit the network that was given: .*size mismatch"):
+        load(folder, network=own_network(width=9))
+    with pytest.raises(ValueError, match="needs no network"):
+        load(saved, network=own_network())
 
 
 def test_missing_and_edited_parts_are_refused(saved, tmp_path):

@@ -90,6 +90,29 @@ NETWORK = {
 }
 
 
+def shipped_experiments() -> dict[str, Path]:
+    """Return the experiments of the paper that come with the package, by name."""
+    package = Path(__file__).parents[1]
+    folders = (package / "experiments", package.parents[1] / "experiments")  # of a wheel, and of the repository
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
+
+
+def find_experiment(given: str | Path) -> tuple[Path, Path]:
+    """Return the file of an experiment, given by path or, like "deep", by name, and the folder of its results.
+
+    Results are next to the folder of the file; those of an installed package are in the current folder.
+    """
+    path = Path(given)
+    shipped = shipped_experiments()
+    if not path.exists() and str(given) in shipped:
+        path = shipped[str(given)]
+        if path.parent.parent == Path(__file__).parents[1]:
+            return path, Path("results")
+    elif not path.exists() and path.suffix != ".toml":
+        raise ValueError(f"there is no file {path}, and no experiment of this name; those are {', '.join(shipped)}")
+    return path, path.resolve().parent.parent / "results"
+
+
 def read_experiment(path: str | Path) -> Experiment:
     """Read and check an experiment file. Errors name the place in the file."""
     path = Path(path)

@@ -10,13 +10,15 @@ from unflip.cli.bench import app as bench_app
 from unflip.cli.card import card
 from unflip.cli.data import app as data_app
 from unflip.cli.demo import demo
+from unflip.cli.export import export
 from unflip.cli.fit import fit
 from unflip.cli.predict import predict
+from unflip.cli.terminal import quietable
 from unflip.cli.transition import transition
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
-for command in (demo, fit, predict, audit, transition, card):
-    app.command()(command)
+for command in (demo, fit, predict, audit, transition, card, export):
+    app.command()(quietable(command))
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 
@@ -33,4 +35,8 @@ def main(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Train classifiers from noisy labels as if the labels were clean."""
+    """Train classifiers from noisy labels as if the labels were clean.
+
+    Exit codes: 0 done; 1 it could not be done, and one sentence says why;
+    2 wrong usage; 130 stopped by Ctrl-C.
+    """

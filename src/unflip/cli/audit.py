@@ -56,7 +56,7 @@ def audit(
                 folds=folds,
                 epochs=epochs,
                 random_state=seed,
-                progress=False if as_json else "auto",
+                progress=terminal.progress(as_json),
                 on_fold=lambda k: tell(judging) if whole else tell(f"{judging}, fold {k + 1} of {folds}", k / folds),
             )
             if not errors.candidates:

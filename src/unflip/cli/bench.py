@@ -1,6 +1,5 @@
 """``unflip bench``: run an experiment file, see how far it is, and write its tables."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from unflip.cli.options import Json
+from unflip.cli.terminal import print_json, quietable
+
 if TYPE_CHECKING:
     from unflip.bench.cells import Cell
     from unflip.bench.experiment import Experiment
@@ -19,7 +21,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Run the experiments of the paper, or your own.", no_args_is_help=True)
 
-ExperimentPath = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="The experiment file (TOML).")]
+ExperimentPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="An experiment file (TOML), or the name of one that comes with the package, such as deep.",
+    ),
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(help="Only these cells: KEY=VALUE,... with dataset, noise, method or seed. May be repeated."),
@@ -29,11 +37,12 @@ ProtocolWithRecords = Annotated[
     str | None, typer.Option("--protocol", help="A protocol of the file. (default: all that have records)")
 ]
 StoreFolder = Annotated[
-    Path | None, typer.Option(help="Folder of the records. (default: results/NAME next to experiments/)")
+    Path | None, typer.Option(help="Folder of the records. (default: results/NAME, next to the folder of the file)")
 ]
 
 
 @app.command()
+@quietable
 def run(
     experiment: ExperimentPath,
     where: Where = None,
@@ -47,16 +56,19 @@ def run(
     refresh_stale: Annotated[
         bool, typer.Option("--refresh-stale", help="Run cells again that were run with other defaults of the code.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Run the cells of an experiment that are not done. After an interruption, run the same command to continue.
 
-    Example: unflip bench run experiments/deep.toml --where dataset=mnist --protocol short --jobs 2
+    Example: unflip bench run deep --where dataset=mnist --protocol short --jobs 2
+
+    Example: unflip bench run experiments/mine.toml
     """
     from unflip.bench.progress import Progress
     from unflip.bench.schedule import run_cells
     from unflip.bench.settings import check_settings
 
-    _, chosen, records = _read(experiment, where, protocol, store)
+    plan, chosen, records = _read(experiment, where, protocol, store)
     (cells,) = chosen.values()
     records.refresh_stale = refresh_stale
     with _refused():
@@ -65,7 +77,7 @@ def run(
         pool = _pool(cells, records, jobs, data_dir, dask)
     _report_stale(cells, records)
     try:
-        with Progress(Console()) as progress:
+        with Progress(Console(stderr=as_json)) as progress:
             failed = run_cells(cells, records, pool, progress)
     except KeyboardInterrupt:
         typer.echo("stopped; run the same command again to continue", err=True)
@@ -74,6 +86,9 @@ def run(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
     _report_damaged(records)
+    if as_json:
+        errors = [{"cell": record["cell"], "error": record["error"]} for record in failed]
+        print_json({"experiment": plan.name, "store": str(records.folder), "cells": len(cells), "failed": errors})
     if failed:
         again = "run the same command to try them again"
         typer.echo(f"{len(failed)} of {len(cells)} cells failed; {again}. The last error:", err=True)
@@ -82,16 +97,17 @@ def run(
 
 
 @app.command()
+@quietable
 def status(
     experiment: ExperimentPath,
     where: Where = None,
     protocol: ProtocolWithRecords = None,
     store: StoreFolder = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print counts and failures as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show how many cells are done, stale (done with other defaults of the code), failed and missing.
 
-    Example: unflip bench status experiments/deep.toml --protocol short
+    Example: unflip bench status deep --protocol short
     """
     from unflip.bench.store import STATES, states, states_as_json
 
@@ -99,7 +115,7 @@ def status(
     found = {name: states(cells, records) for name, cells in _with(records.get, chosen).items()}
     if as_json:
         head = {"experiment": plan.name, "store": str(records.folder), "damaged": list(map(str, records.damaged))}
-        typer.echo(json.dumps(head | states_as_json(found), indent=1))
+        print_json(head | states_as_json(found))
         return
     for name, some in found.items():
         shown = [kind for kind in STATES if kind != "stale" or any(state.name == "stale" for state in some)]
@@ -111,6 +127,7 @@ def status(
 
 
 @app.command()
+@quietable
 def report(
     experiment: ExperimentPath,
     where: Where = None,
@@ -123,10 +140,11 @@ def report(
             metavar="TEXT", help="Mark numbers that were made by another commit. (default: the commit of most records)"
         ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Write tables and figures from the records of the cells that are done.
 
-    Example: unflip bench report experiments/deep.toml --protocol short --out tables
+    Example: unflip bench report deep --protocol short --out tables
     """
     plan, chosen, records = _read(experiment, where, protocol, store, every=True)
     cells = [cell for cells in _with(records.done, chosen).values() for cell in cells]
@@ -139,7 +157,10 @@ def report(
         from unflip.report import write_report
 
         write_report(plan, found, folder, commit=commit)
-    typer.echo(f"{len(found)} of {len(cells)} cells: {folder}")
+    if as_json:
+        print_json({"experiment": plan.name, "out": str(folder), "done": len(found), "cells": len(cells)})
+    else:
+        typer.echo(f"{len(found)} of {len(cells)} cells: {folder}")
 
 
 def _read(
@@ -150,12 +171,13 @@ def _read(
     If no protocol is named, it is the first one in the file, or ``every`` one that has cells as chosen by ``where``.
     """
     from unflip.bench.experiment import parse_where
-    from unflip.bench.spec import read_experiment
+    from unflip.bench.spec import find_experiment, read_experiment
     from unflip.bench.store import Store
 
     found: dict[str, list[Cell]] = {}
     errors = []
     with _refused():
+        path, results = find_experiment(path)
         plan, choice = read_experiment(path), parse_where(where or [])
         for name in plan.protocols if every and protocol is None else [plan.protocol(protocol)]:
             try:
@@ -164,7 +186,7 @@ def _read(
                 errors.append(error)
         if not found:
             raise errors[0]
-    return plan, found, Store(folder or path.resolve().parent.parent / "results" / plan.name)
+    return plan, found, Store(folder or results / plan.name)
 
 
 def _pool(cells: "Sequence[Cell]", records: "Store", jobs: int, data_dir: str | None, dask: str | None) -> "Pool":

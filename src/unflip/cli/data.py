@@ -1,6 +1,5 @@
 """``unflip data``: list the data sets, and download their official files."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from unflip.cli.options import Json
+from unflip.cli.terminal import State, print_json, quietable
 
 if TYPE_CHECKING:
     from unflip.datasets import Entry
@@ -25,9 +27,8 @@ DataDir = Annotated[
 
 
 @app.command("list")
-def list_datasets(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, data_dir: DataDir = None
-) -> None:
+@quietable
+def list_datasets(as_json: Json = False, data_dir: DataDir = None) -> None:
     """Show the size (on disk, or else the official one) and license of each data set, and whether it is on disk.
 
     Example: unflip data list --json
@@ -45,7 +46,7 @@ def list_datasets(
             | {"how_to_get": entry.how_to_get(folder), **states[entry.name]._asdict()}
             for entry in catalogue()
         ]
-        typer.echo(json.dumps({"data_directory": str(folder), "datasets": rows}, indent=1))
+        print_json({"data_directory": str(folder), "datasets": rows})
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))  # without a frame it fits 80 columns
     for column in ("name", "train", "test", "shape", "license", "on disk"):
@@ -66,10 +67,12 @@ def list_datasets(
 
 
 @app.command()
+@quietable
 def fetch(
     name: Annotated[str, typer.Argument(help="A data set from `unflip data list`.")],
     data_dir: DataDir = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files without the official checksum.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Download the official files of a data set into the data directory.
 
@@ -87,6 +90,10 @@ def fetch(
         with _progress() as report:
             written = fetch_files(name, folder, report, force)
         strange = unofficial_files(name, folder)
+    if as_json:
+        files = [{"path": str(path), "bytes": path.stat().st_size} for path in written]
+        print_json({"name": name, "data_directory": str(folder), "written": files, "unofficial": [*map(str, strange)]})
+        return
     if not written:
         typer.echo(f"{name} is already on disk (data directory {folder}); nothing was downloaded")
     for path in written:
@@ -120,12 +127,12 @@ def _progress() -> Iterator["Report"]:
     console = Console(stderr=True)
     bars: dict[str, TaskID] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, disable=State.quiet or not console.is_terminal) as progress:
 
         def show(file: str, done: int, total: int | None) -> None:
             if file not in bars:
                 bars[file] = progress.add_task(escape(file))
-                if not console.is_terminal:
+                if not console.is_terminal and not State.quiet:
                     typer.echo(f"downloading {file}" + (f" ({total:,} bytes)" if total else ""), err=True)
             progress.update(bars[file], completed=done, total=total)
 

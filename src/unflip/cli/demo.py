@@ -7,14 +7,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from unflip.cli.options import Seed
-from unflip.cli.terminal import estimate, one_sentence, print_noise, shown, steps
+from unflip.cli.options import Json, Seed
+from unflip.cli.terminal import estimate, one_sentence, print_json, print_noise, shown, steps
 
 
 def demo(
     rate: Annotated[float, typer.Option(min=0, max=0.45, help="Share of labels that flip to the next class.")] = 0.4,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("demo-report"),
+    as_json: Json = False,
 ) -> None:
     """Flip 40 % of the labels of scikit-learn's digits, train on them anyway, and find the wrong ones.
 
@@ -31,6 +32,9 @@ def demo(
             tell("digits: estimating T, comparing classifiers, auditing the labels")
             result = run_demo(rate, seed)
             page = write_demo_page(result, out)
+    if as_json:
+        print_json({"page": str(page), **result.as_json()})
+        return
     console = Console()
     console.print(
         f"Digits: {result.n_train:,} training images, {result.noise_rate:.1%} of their labels wrong; "

@@ -1,6 +1,5 @@
 """``unflip fit``: from a table to a saved model."""
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +26,7 @@ WORKERS = (
 )
 PAGE = "Write a page with the noise, the classifiers and, for a network, its training."
 SAMPLE = "Out of core: the number of rows from which preprocessing and T are learned."
+FORCE = "Replace a saved model even if it is one of other data or classes."
 TEST = "Noisy labels to estimate the accuracy from."
 
 
@@ -57,6 +57,7 @@ def fit(
     image_size: options.ImageSize = None,
     epochs: options.Epochs = None,
     seed: options.Seed = 0,
+    force: Annotated[bool, Option("--force", help=FORCE)] = False,
     as_json: options.Json = False,
 ) -> None:
     """Fit a classifier that withstands wrong labels, and save it.
@@ -73,15 +74,17 @@ def fit(
 
     Example: unflip fit people/ --label job --out model --out-of-core
     """
-    start = time.monotonic()
     if out_of_core := out_of_core or dask is not None:
         _check_out_of_core(model, method, network, transition, epochs, image_size)
     with terminal.one_sentence():
         from unflip.commands import fit_out_of_core, fit_table, write_fit_page
         from unflip.commands.fit import resolve_model
+        from unflip.models.folder import check_same_model
 
         method, trained = resolve_model(model, method, network)
         _check(trained, epochs, out, page)
+        same = (lambda *_: None) if force else partial(check_same_model, out, data.name)
+        same(label)  # before the work
         with terminal.steps(trained) as tell:
             tested = None if test is None else partial(terminal.read, test, label, weights, None, image_size)
             further: dict[str, Any] = {"test": tested, "random_state": seed, "tell": tell}
@@ -93,13 +96,15 @@ def fit(
                 tell(f"reading {data}")
                 table = terminal.read(data, label, weights, drop, image_size)
                 T, label = terminal.read_matrix(transition, table, trained, seed), table.label
-                further |= {"epochs": epochs, "progress": False if as_json else "auto"}
+                same(label, table.y)
+                further |= {"epochs": epochs, "progress": terminal.progress(as_json)}
                 fitted = fit_table(table, method=method, network=trained, transition=T, **further)
             fitted.model.metadata_ = {"data": data.name, "label": label, **fitted.model.metadata_}
+            same(label, fitted.model.classes_)
             path = fitted.model.save(out)
             if page is not None:
                 page = write_fit_page(fitted, page, title=data.resolve().name)
-    seconds = time.monotonic() - start
+    seconds = terminal.seconds()
     if as_json:
         terminal.print_json({"model": str(path), **_document(fitted), "seconds": seconds})
     else:

@@ -11,12 +11,14 @@ from unflip.cli.terminal import one_sentence, print_json, shown, steps
 
 DATA = "CSV, TSV or Parquet file, a folder or a pattern of them; NPZ file, or a folder of images."
 OUT = "File for the predictions; its suffix chooses CSV, TSV or Parquet."
+ABSTAIN = "Leave the prediction empty where the most likely class is less likely than this."
 
 
 def predict(
     model: SavedModel,
     data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA)],
     out: Annotated[Path, typer.Option(metavar="FILE", help=OUT)],
+    abstain_below: Annotated[float | None, typer.Option(min=0, max=1, metavar="P", help=ABSTAIN)] = None,
     as_json: Json = False,
 ) -> None:
     """Predict the clean label of each row, with one probability per class.
@@ -26,6 +28,8 @@ def predict(
     so they may be larger than memory.
 
     Example: unflip predict model people.csv --out predictions.csv
+
+    Example: unflip predict model people.csv --out sure.csv --abstain-below 0.9
     """
     with one_sentence():
         from unflip._output import check_output
@@ -40,16 +44,17 @@ def predict(
             fitted = load(model)
             if is_streamed(fitted, data):
                 tell(f"predicting {data}")
-                found = predict_files(fitted, data, out)
+                found = predict_files(fitted, data, out, threshold=abstain_below)
             else:
                 tell(f"reading {data}")
                 table = read_for(fitted, data)
                 tell(f"predicting {len(table.X):,} rows")
-                predicted, proba = predict_table(fitted, table)
+                predicted, proba = predict_table(fitted, table, threshold=abstain_below)
                 write_predictions(out, table, predicted, proba, fitted.classes_)
                 found = Counter(predicted.tolist())
     if as_json:
         counts = {str(name): found[name] for name in fitted.classes_.tolist()}
-        print_json({"out": str(out), "n_rows": found.total(), "predicted": counts})
+        print_json({"out": str(out), "n_rows": found.total(), "abstained": found[None], "predicted": counts})
     else:
-        typer.echo(f"{found.total():,} predictions: {shown(out)}")
+        abstained = "" if abstain_below is None else f" ({found[None]:,} abstained)"
+        typer.echo(f"{found.total() - found[None]:,} predictions{abstained}: {shown(out)}")

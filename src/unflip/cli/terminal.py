@@ -1,13 +1,18 @@
 """What the commands share: reading DATA, errors in one sentence, progress, and tables of the noise."""
 
+import inspect
+import io
 import json
 import os
 import re
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -28,6 +33,63 @@ FLIPS = 12  # the most frequent flips, printed if T is too wide
 INTERRUPTED = 130
 MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # their messages from the package are complete
 TRACEBACK = "UNFLIP_TRACEBACK"  # environment variable: show where an error happened
+QUIET = "Print nothing but errors, warnings and the result itself: no progress, and no summary of files."
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=QUIET)]
+PRINTED = ("card", "list_datasets", "status", "transition")  # commands whose result is printed unless they have --out
+
+
+class State:
+    """The command that is running: whether it is quiet, and when it began, as time.monotonic() has it."""
+
+    quiet = False
+    begun = time.monotonic()
+
+
+def quietable(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the option ``--quiet``; it also begins the clock of :func:`seconds`."""
+
+    @wraps(command)
+    def run(*, quiet: bool, **options: Any) -> None:
+        out = options.get("out")
+        printed = options.get("as_json") or str(out) == "-" or (command.__name__ in PRINTED and out is None)
+        before = State.quiet, State.begun
+        State.quiet, State.begun = quiet, _process_start() if _is_program() else time.monotonic()
+        try:
+            with redirect_stdout(io.StringIO() if quiet and not printed else sys.stdout):
+                command(**options)
+        finally:
+            State.quiet, State.begun = before
+
+    signature = inspect.signature(command)
+    last = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])  # type: ignore[attr-defined]
+    run.__annotations__ = {**command.__annotations__, "quiet": Quiet}
+    return run
+
+
+def seconds() -> float:
+    """Return the seconds since the command began, with the time that Python took to start."""
+    return time.monotonic() - State.begun
+
+
+def progress(as_json: bool = False) -> bool | str:
+    """Return whether a network shows its progress."""
+    return False if as_json or State.quiet else "auto"
+
+
+def _is_program() -> bool:
+    """Return whether this process is the command, rather than a program that calls it."""
+    path = Path(sys.argv[0])
+    return path.stem == "unflip" or path.parts[-3:] == ("unflip", "cli", "__main__.py")
+
+
+def _process_start() -> float:
+    """Return when this process started, in the time of time.monotonic(); where unknown, when this file was imported."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return time.monotonic() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    except (AttributeError, OSError, ValueError):
+        return State.begun
 
 
 def read(
@@ -111,10 +173,13 @@ def one_sentence() -> Iterator[None]:
 def steps(network: str = "linear") -> Iterator[Callable[..., None]]:
     """Give a function ``tell(text, done=None)`` that says which step begins, and which share of it is done.
 
-    It shows a bar on a terminal and prints a line when piped. A network has a bar of its own, which this one would
-    disturb, so that lines are printed there, too.
+    It shows a bar on a terminal, prints a line when piped, and nothing if the command is quiet. A network has a bar of
+    its own, which this one would disturb, so that lines are printed there, too.
     """
     console = Console(stderr=True)
+    if State.quiet:
+        yield lambda text, done=None: None
+        return
     if not console.is_terminal or network != "linear":
         yield lambda text, done=None: typer.echo(shown(text), err=True)
         return

@@ -8,7 +8,17 @@ from rich.console import Console
 
 from unflip import registry
 from unflip.cli.options import ESTIMATORS, Data, Drop, ImageSize, Json, Label, NetworkOption, Seed, Weights
-from unflip.cli.terminal import one_sentence, print_json, print_noise, print_notes, print_unused_of, read, shown, steps
+from unflip.cli.terminal import (
+    one_sentence,
+    print_json,
+    print_noise,
+    print_notes,
+    print_unused_of,
+    progress,
+    read,
+    shown,
+    steps,
+)
 
 
 def transition(
@@ -47,8 +57,8 @@ def transition(
             tell(f"reading {data}")
             table = read(data, label, weights, drop, image_size)
             tell(f"estimating T from {len(table.X):,} rows")
-            progress = False if as_json else "auto"
-            noise = find_noise(table, network=network, method=method, random_state=seed, progress=progress)
+            bars = progress(as_json)
+            noise = find_noise(table, network=network, method=method, random_state=seed, progress=bars)
             if out is not None:
                 write_transition(noise, out)
     if as_json:

@@ -10,6 +10,7 @@
 """
 
 from unflip.commands.audit import audit_table, compare_classifiers, write_audit
+from unflip.commands.export import export_model
 from unflip.commands.fit import FittedTable, Noise, fit_table, write_fit_page
 from unflip.commands.out_of_core import fit_out_of_core
 from unflip.commands.predict import predict_files, predict_table, read_for, write_predictions
@@ -20,6 +21,7 @@ __all__ = [
     "Noise",
     "audit_table",
     "compare_classifiers",
+    "export_model",
     "find_noise",
     "fit_out_of_core",
     "fit_table",

@@ -45,6 +45,18 @@ class DemoResult(NamedTuple):
     recall: float  # the share of the wrong labels that are among the suspects; 1 if no label is wrong
     noise_rate_left: float  # the share of wrong labels after accepting every suggestion
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the values for a program."""
+        plain = {name: getattr(self, name) for name in ("n_train", "n_test", "rate", "n_wrong", "noise_rate")}
+        rows = [
+            row._asdict() | {"estimate": row.estimate.estimate, "low": row.estimate.low, "high": row.estimate.high}
+            for row in self.rows
+        ]
+        audit = {"estimated_rate": float(self.errors.rate), "n_suspects": len(self.errors.suspects)}
+        audit |= {name: float(getattr(self, name)) for name in ("precision", "recall", "noise_rate_left")}
+        values = {**plain, "transition": self.transition, "classifiers": rows, "audit": audit}
+        return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()}
+
 
 def run_demo(rate: float = 0.4, seed: int = 0) -> DemoResult:
     """Corrupt the digits, estimate T, compare ridge with both operators of MC-LDCE, and find the wrong labels.

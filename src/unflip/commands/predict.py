@@ -28,37 +28,47 @@ def read_for(model: Any, path: str | os.PathLike[str]) -> Table:
     return read_table(path, False, image_size=size, kinds=getattr(model, "kinds", {}))
 
 
-def predict_table(model: Any, table: Table, block: int = BLOCK) -> tuple[NDArray[Any], FloatArray]:
+def predict_table(
+    model: Any, table: Table, block: int = BLOCK, *, threshold: float | None = None
+) -> tuple[NDArray[Any], FloatArray]:
     """Return the most likely clean labels, shape (n,), and P(clean class | x), shape (n, n_classes).
 
     ``model`` is what :func:`unflip.load` returns, and ``block`` the number of rows to predict at once. The columns of a
-    data frame are found by name; an error names a column that the model needs and the table lacks.
+    data frame are found by name; an error names a column that the model needs and the table lacks. With a
+    ``threshold``, the model abstains where no class is as likely: the labels are a masked array, without a label there.
     """
-    _check_predicts(model)
+    _check_predicts(model, threshold)
     X = _samples(model, table.X)
     starts = range(0, len(X), block)
     proba = np.concatenate([model.predict_proba(_safe_indexing(X, slice(k, k + block))) for k in starts])
-    return model.classes_[proba.argmax(axis=1)], proba
+    return _labels(model, proba, threshold), proba
 
 
 def predict_files(
-    model: Any, path: str | os.PathLike[str], out: str | os.PathLike[str], block: int = BLOCK
+    model: Any,
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    block: int = BLOCK,
+    *,
+    threshold: float | None = None,
 ) -> Counter[Any]:
     """Predict a table of any size, and return how many of its rows are predicted to be in each class.
+
+    Rows for which the model abstains are counted under None.
 
     The output is that of :func:`predict_table` and :func:`write_predictions`, and appears whole or not at all; only one
     block of rows is in memory. Rows of several files are named by their number, which continues from file to file.
 
     Parameters
     ----------
-    model, block
+    model, block, threshold
         As in :func:`predict_table`.
     path : path-like
         A Parquet or CSV file, a folder of them, or a pattern such as ``data/*.parquet``.
     out : path-like
         ``.csv``, ``.tsv`` or ``.parquet``.
     """
-    _check_predicts(model)
+    _check_predicts(model, threshold)
     target = check_output(out)
     if target.exists() and any(target.samefile(file) for file in table_files(path)):
         raise ValueError(f"{target} is DATA itself; choose another file for the predictions")
@@ -82,7 +92,7 @@ def predict_files(
                         if rows.start == 0 and rows.X.files[0] == 0:
                             raise
                         rows.refuse(str(error))
-                    predicted = model.classes_[proba.argmax(axis=1)]
+                    predicted = _labels(model, proba, threshold)
                     n, names = found.total(), None if counted else rows.X.names
                     names = np.arange(n, n + len(rows)) if names is None else names
                     write(_columns(names, predicted, proba, model.classes_))
@@ -105,7 +115,10 @@ def is_streamed(model: Any, path: str | os.PathLike[str]) -> bool:
 def write_predictions(
     path: str | os.PathLike[str], table: Table, predicted: NDArray[Any], proba: FloatArray, classes: NDArray[Any]
 ) -> Path:
-    """Write ``name``, ``prediction`` and one ``probability_CLASS`` per class, as CSV or Parquet by the suffix."""
+    """Write ``name``, ``prediction`` and one ``probability_CLASS`` per class, as CSV or Parquet by the suffix.
+
+    Where the model abstains, ``prediction`` is empty.
+    """
     return write_columns(path, _columns(table.names, predicted, proba, classes))
 
 
@@ -116,7 +129,15 @@ def _columns(
     return {"name": names, "prediction": predicted, **probabilities}
 
 
-def _check_predicts(model: Any) -> None:
+def _labels(model: Any, proba: FloatArray, threshold: float | None) -> NDArray[Any]:
+    """Return the most likely labels; with a threshold, those that are less likely are masked."""
+    labels: NDArray[Any] = model.classes_[proba.argmax(axis=1)]
+    return labels if threshold is None else np.ma.masked_array(labels, proba.max(axis=1) < threshold)
+
+
+def _check_predicts(model: Any, threshold: float | None) -> None:
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must be a probability between 0 and 1; got {threshold}")
     if not hasattr(model, "predict_proba"):
         name = type(model).__name__
         raise ValueError(f"{name} is not a classifier and cannot predict; give a model written by unflip fit")

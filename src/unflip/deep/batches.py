@@ -2,16 +2,18 @@
 
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from unflip._validation import IntArray
 from unflip.deep.distributed import World
 
+LARGEST_SAMPLE = 2**29  # bytes
 MARKED_ROWS = 1000  # this many rows of x, evenly spaced, are enough to tell data apart
 
 
@@ -65,18 +67,14 @@ class IterableBatches:
     """
 
     def __init__(self, source: Iterable[Any], device: torch.device) -> None:
-        if not isinstance(source, Iterable):
-            raise TypeError(f"without y, x must be an iterable of (x, y) batches; got {type(source).__name__}")
-        if isinstance(source, Iterator):
-            fault = f"x is a {type(source).__name__}, which can be read only once, but each epoch reads all of it"
-            raise TypeError(f"{fault}; give an object whose __iter__ starts again, such as a DataLoader")
+        _check_repeatable(source)
         self.source, self.device = source, device
 
     def mark(self) -> dict[str, Any]:
         return {}  # what it yields is not known before it is read
 
     def steps(self, batch_size: int) -> int | None:
-        return len(self.source) if isinstance(self.source, Sized) else None
+        return known_length(self.source)
 
     def epoch(self, epoch: int, seed: int, batch_size: int, world: World) -> Iterator[Batch]:
         if hasattr(self.source, "set_epoch"):
@@ -85,6 +83,78 @@ class IterableBatches:
             x, y = as_inputs(x, self.device), _labels(y, self.device)
             w = world.share(_tensor(weight[0]).to(self.device, torch.float32)) if weight else None
             yield Batch(scaled(world.share(x)), world.share(y), w, len(x))
+
+
+class CheckedBatches:
+    """Batches as they come from a caller, of which an estimator checks and scales x and turns the labels to codes."""
+
+    def __init__(self, source: Iterable[Any], inputs: Callable[[Any], Any], codes: Callable[[Any], Any]) -> None:
+        self.source, self.inputs, self.codes = source, inputs, codes
+
+    def __iter__(self) -> Iterator[Any]:
+        for x, y, *weight in self.source:
+            yield self.inputs(x), self.codes(y), *weight
+
+    def __len__(self) -> int:
+        return len(self.source)  # type: ignore[arg-type]
+
+    def set_epoch(self, epoch: int) -> None:
+        if hasattr(self.source, "set_epoch"):
+            self.source.set_epoch(epoch)
+
+
+def sample_batches(source: Iterable[Any], size: int) -> tuple[NDArray[Any], IntArray, NDArray[Any], Any]:
+    """Read (x, y) or (x, y, weight) batches once.
+
+    Return a uniform sample of x, at most ``size`` rows and 512 MiB, the places of its rows, and y and the weights (None
+    if there are none) of all rows.
+    """
+    _check_repeatable(source)
+    random = np.random.default_rng(0)
+    kept: list[NDArray[Any]] = []
+    labels: list[NDArray[Any]] = []
+    keys, weights = np.zeros(0), []
+    places: IntArray = np.zeros(0, dtype=np.int64)
+    n = 0
+    for x, y, *weight in source:
+        block = np.asarray(x)
+        if len(block) == 0 or len(block) != len(y):
+            raise ValueError(f"batch {len(labels)} has {len(block)} samples and {len(y)} labels; give one per sample")
+        size = min(size, max(1, LARGEST_SAMPLE // max(1, block[0].nbytes)))
+        kept.append(block)
+        keys = np.append(keys, random.random(len(block)))
+        places = np.append(places, np.arange(n, n + len(block)))
+        n += len(block)
+        if len(keys) > 2 * size:  # the rows with the smallest keys are a uniform sample of those that were read
+            chosen = np.sort(np.argpartition(keys, size)[:size])
+            kept, keys, places = [np.concatenate(kept)[chosen]], keys[chosen], places[chosen]
+        labels.append(np.asarray(y))
+        weights.append(np.asarray(weight[0], dtype=np.float64) if weight else None)
+    if not labels:
+        raise ValueError("X yields no batches; give an iterable with at least one batch of (x, y)")
+    chosen = np.sort(np.argsort(keys)[:size])
+    given = [block for block in weights if block is not None]
+    if given and len(given) < len(weights):
+        raise ValueError("some batches have weights and some do not; give (x, y, weight) in each of them, or (x, y)")
+    return (
+        np.concatenate(kept)[chosen],
+        places[chosen],
+        np.concatenate(labels),
+        np.concatenate(given) if given else None,
+    )
+
+
+def is_batches(X: Any) -> bool:
+    """Return whether this is an iterable of batches, such as a DataLoader, and not an array, a frame or a list."""
+    return isinstance(X, Iterable) and not hasattr(X, "__getitem__") and not hasattr(X, "__array__")
+
+
+def known_length(source: Any) -> int | None:
+    """Return the number of batches; None if it is not known, as of a DataLoader over an IterableDataset."""
+    try:
+        return len(source)
+    except TypeError:
+        return None
 
 
 def batches_of(x: Any, y: Any, weight: Any, device: torch.device) -> MemoryBatches | IterableBatches:
@@ -122,6 +192,14 @@ def scaled(x: Tensor) -> Tensor:
 
 def checksum(values: Tensor) -> int:
     return zlib.crc32(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+
+
+def _check_repeatable(source: Any) -> None:
+    if not isinstance(source, Iterable):
+        raise TypeError(f"without y, x must be an iterable of (x, y) batches; got {type(source).__name__}")
+    if isinstance(source, Iterator):
+        fault = f"x is a {type(source).__name__}, which can be read only once, but each epoch reads all of it"
+        raise TypeError(f"{fault}; give an object whose __iter__ starts again, such as a DataLoader")
 
 
 def _labels(y: Any, device: torch.device) -> Tensor:

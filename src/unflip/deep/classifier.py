@@ -5,18 +5,22 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
 
 from unflip import registry
 from unflip._base import resolve_transition
-from unflip._validation import FloatArray, IntArray
+from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.core import clean_prior
+from unflip.deep.batches import CheckedBatches, sample_batches
 from unflip.deep.distributed import first_rank
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.methods import find_method, make_method
 from unflip.deep.trainer import Trainer
 from unflip.models import Savable
+from unflip.models.folder import class_name
 
 LEAST_STEPS = 2000  # with epochs=None, small data are passed over until this many steps are done
+SAMPLE = 50_000  # rows from which T is estimated if the data come in batches
 
 
 class NoisyLabelClassifier(Savable, NetworkEstimator):
@@ -90,6 +94,11 @@ default="mcldce"
 
     A sample with weight two is not the same as two samples, because batches are drawn from the samples.
 
+    *Batches.* ``fit`` and ``predict`` also take a DataLoader, or any object that yields batches each time it is
+    iterated. It is read once before training: the classes and their frequencies come from all labels, and the scale of
+    the features and T from a uniform sample of 50,000 rows (fewer if they would take more than 512 MiB). Their size is
+    that of the batches; ``batch_size`` only serves the number of epochs if that is None.
+
     Examples
     --------
     >>> from sklearn.datasets import make_blobs
@@ -103,6 +112,7 @@ default="mcldce"
 
     transition_: FloatArray | None
     class_prior_: FloatArray
+    network_class_: str
 
     def __init__(
         self,
@@ -147,11 +157,14 @@ default="mcldce"
         self.classes = classes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, evaluate: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *, evaluate: Any = None
+    ) -> Self:
         """Fit to noisy labels y of any type, shape (n_samples,).
 
-        X has shape (n_samples, n_features) or (n_samples, channels, height, width). ``evaluate`` is a pair (X, y); the
-        accuracy on it is kept in ``history_`` after each epoch, and training never sees it.
+        X has shape (n_samples, n_features) or (n_samples, channels, height, width). Without y, it is a DataLoader or
+        another iterable of batches (x, y) or (x, y, weight). ``evaluate`` is a pair (X, y), or an iterable of batches;
+        the accuracy on it is kept in ``history_`` after each epoch, and training never sees it.
         """
         find_method(self.method, **(self.method_options or {}))
         self._check_parameters("epochs", "ema", "decay_from")
@@ -160,7 +173,18 @@ default="mcldce"
             raise ValueError("warm_start continues from memory, checkpoint from a file: set only one of them")
         if self.checkpoint is not None and self.random_state is None:  # a loaded model may have lost it
             raise ValueError("checkpoint needs a random_state; without one, a second fit cannot continue the first")
-        X, codes, weights = self._check_training_data(X, y, sample_weight)
+        rows: Any = slice(None)
+        batches = X if y is None and not hasattr(X, "__array__") and not hasattr(X, "shape") else None
+        if batches is None:
+            X, codes, weights = self._check_training_data(X, y, sample_weight)  # type: ignore[arg-type]
+        else:  # T and the scale come from a sample of the rows, the classes and their frequencies from all
+            if sample_weight is not None:
+                raise ValueError("sample_weight can only be given with arrays; let the batches be (x, y, weight)")
+            X, rows, y, sample_weight = sample_batches(batches, SAMPLE)
+            X = self._check_inputs(X, reset=True)
+            check_classification_targets(y)
+            self.classes_, codes = check_labels(y, self.classes)
+            weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         for name in ("classes_", "input_shape_"):
             if earlier and not np.array_equal(earlier[name], getattr(self, name)):
                 raise ValueError(f"{name} differs from that of the previous fit; keep it, or set warm_start=False")
@@ -168,16 +192,16 @@ default="mcldce"
         seed = int(shared_random_state(self.random_state).randint(LARGEST_SEED))
         if earlier is None:
             self._set_scale(X)
-        X = self._scaled(X)
-        evaluate = None if evaluate is None else self._evaluation(*evaluate)
+        X, evaluate = self._scaled(X), self._evaluation(evaluate)
         weighted = weights if sample_weight is not None else None
         frequencies = np.bincount(codes, weights, minlength=len(self.classes_)) / weights.sum()
         if earlier is None or (self.transition is not None and not hasattr(self.transition, "fit")):
-            self._set_transition(X, codes, weighted, frequencies, seed)
+            self._set_transition(X, codes[rows], None if weighted is None else weighted[rows], frequencies, seed)
         T = self.transition_
         prior = frequencies if T is None else clean_prior(frequencies, T)
         trainer = self._trainer(T, prior, len(codes), seed, earlier)
-        self.history_ = trainer.fit(X, codes, sample_weight=weighted, evaluate=evaluate)
+        x, labels, w = (X, codes, weighted) if batches is None else (self._checked(batches), None, None)
+        self.history_ = trainer.fit(x, labels, sample_weight=w, evaluate=evaluate)
         self.methods_ = [trainer.model.cpu()]
         self.transition_ = T = getattr(self.methods_[0], "transition", T)  # a method may have learned it
         self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)
@@ -228,21 +252,29 @@ default="mcldce"
         settings: dict[str, Any] = {name: getattr(self, name) for name in same}
         return Trainer(method, epochs=epochs, decay_from=decay_from, seed=seed, device=self._device(), **settings)
 
-    def _evaluation(self, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _evaluation(self, data: Any) -> Any:
+        """Return data to evaluate on, (X, y) or batches of them, as the trainer takes them."""
+        if data is None:
+            return None
+        if not (isinstance(data, tuple | list) and len(data) == 2):
+            return self._checked(data)
+        X, y = data
+        return self._scaled(self._check_inputs(X, reset=False)), self._codes(y)
+
+    def _checked(self, batches: Any) -> CheckedBatches:
+        return CheckedBatches(batches, lambda x: self._scaled(self._check_inputs(x, reset=False)), self._codes)
+
+    def _codes(self, y: Any) -> IntArray:
         known = {label: code for code, label in enumerate(self.classes_.tolist())}
-        codes = np.array([known.get(label, -1) for label in np.asarray(y).tolist()])  # -1 is never correct
-        return self._scaled(self._check_inputs(X, reset=False)), codes
+        return np.array([known.get(label, -1) for label in np.asarray(y).tolist()])  # -1 is never correct
 
     def _fitted_state(self) -> dict[str, Any]:
         state = super()._fitted_state()
         if not state:
             return state
-        if not isinstance(self.network, str):
-            raise ValueError(
-                "only the named networks can be saved, because a file holds no code; for a network of your own, keep "
-                "its weights: safetensors.torch.save_file(model.methods_[0].state_dict(), path)"
-            )
         method = state.pop("methods_")[0]
+        if not isinstance(self.network, str):  # its code is not saved: load takes it from the caller
+            state["network_class_"] = class_name(method.networks[0])
         state["transition_estimator_"] = None
         state["weights"] = {name: tensor.cpu().numpy() for name, tensor in method.state_dict().items()}
         return state

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from unflip._base import ZERO_WEIGHTS, check_rows
 from unflip._validation import FloatArray, IntArray, check_labels
+from unflip.deep.batches import is_batches
 from unflip.deep.distributed import first_rank, launched
 from unflip.deep.methods import Method
 from unflip.deep.networks import NetworkFactory, check_options, make_network
@@ -53,8 +54,14 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
     bytes_: bool
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return P(clean = k | x), shape (n_samples, n_classes), for X of the shape that ``fit`` takes."""
+        """Return P(clean = k | x), shape (n_samples, n_classes), for X of the shape that ``fit`` takes.
+
+        X may be a DataLoader or another iterable of batches: x alone, or (x, ...), of which the rest is ignored.
+        """
         check_is_fitted(self)
+        if is_batches(X):
+            parts = [self.predict_proba(batch[0] if isinstance(batch, tuple | list) else batch) for batch in X]
+            return np.concatenate([np.zeros((0, len(self.classes_))), *parts])
         X, device = self._scaled(self._check_inputs(X, reset=False)), self._device_there()
         logits = [predict_logits(method, X, device=device).double() for method in self.methods_]
         proba: NDArray[Any] = np.mean([z.softmax(1).numpy() for z in logits], axis=0)

@@ -16,17 +16,17 @@ CALLED = {"clean_accuracy": "estimated accuracy on clean labels", "baseline": "t
 CALLED["data"] = "file"
 
 
-def card(model_folder: str | os.PathLike[str]) -> str:
+def card(model_folder: str | os.PathLike[str], *, network: Any = None) -> str:
     """Return the model card, in Markdown, of the folder that ``save`` wrote.
 
     For a :class:`~unflip.tables.TableClassifier` the card shows all of ``metadata_`` and ``metrics_``. Their values are
     numbers, strings or, for an estimate with its interval, ``{"estimate": 0.9, "low": 0.87, "high": 0.93}``. The names
     ``metadata_["data"]``, ``metrics_["clean_accuracy"]`` and ``metrics_["baseline"]`` are spelled out. The noise is
     that of the classifier, or ``noise_`` if the classifier has no T. Whatever comes from the data, such as the names of
-    classes and columns, is escaped.
+    classes and columns, is escaped. ``network`` is that of :func:`unflip.load`.
     """
     folder = Path(model_folder)
-    model, versions = load(folder), read_document(folder).get("versions", {})
+    model, versions = load(folder, network=network), read_document(folder).get("versions", {})
     classifier = getattr(model, "classifier_", model)
     noise = getattr(model, "noise_", {})
     if not hasattr(classifier, "classes_"):
@@ -35,6 +35,8 @@ def card(model_folder: str | os.PathLike[str]) -> str:
     settings = {"method": type(classifier).__name__, **classifier.get_params(deep=False)}
     names = [_escaped(name) for name in classifier.classes_.tolist()]
     shown = ", ".join(names[:LARGEST_TABLE]) + (", ..." if len(names) > LARGEST_TABLE else "")
+    if network is not None:
+        settings["network"] = getattr(classifier, "network_class_", None)
     made_with = [item for item in settings.items() if item[1] is not None]
     sections = {
         f"# {_escaped(folder.resolve().name)}": f"A classifier of {len(names)} classes ({shown}). unflip trained it "

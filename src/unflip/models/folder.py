@@ -44,7 +44,8 @@ class Savable:
         The folder appears whole or not at all. A folder that holds a saved model and nothing else is replaced; anything
         else is refused. What only code could restore (an estimator given as ``transition``, a generator given as
         ``random_state``, a splitter given as ``cv``) is left out: the fitted T is kept, how it was estimated is not.
-        What :func:`load` would refuse, such as weights that are not finite, is refused here already.
+        Of a network of your own, the class is named and the weights are kept. What :func:`load` would refuse, such as
+        weights that are not finite, is refused here already.
         """
         folder, name = Path(path).resolve(), type(self).__name__
         if name not in saved_classes():
@@ -77,8 +78,11 @@ class Savable:
         check_classifier(self)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
     """Read a model from the folder that ``save`` wrote. No code from the file is run.
+
+    ``network`` is for a model whose network is your own class: an object of this class, or a function that makes one.
+    The file holds its weights and the name of the class, but not its code.
 
     A file that is truncated, edited (checksums tell), of a newer format or not one of ours is refused with the reason.
     So is one whose parts do not fit together: coefficients whose shape is not classes by features, a T whose rows do
@@ -94,16 +98,40 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"{folder / DOCUMENT} is damaged or was edited: its checksum differs. To change a model, load it, set "
             "what you want and save it again"
         )
+    _check_given_network(folder, _found(document, "network_class_"), network)
     arrays = _read_weights(folder / WEIGHTS, document.get("weights_sha256"))
     try:
-        model = decode_model(document, arrays)
+        model = decode_model(document, arrays, network)
         if not model._fitted_state():
             raise ValueError("it has no fitted attributes")
         if arrays:
             raise ValueError(f"the weights hold {', '.join(map(repr, [*arrays][:5]))}, which the model does not have")
     except BROKEN as error:
-        raise ValueError(f"{folder} is damaged or was edited: {error}") from error
+        fault = "is damaged or was edited" if network is None else "does not fit the network that was given"
+        raise ValueError(f"{folder} {fault}: {error}") from error
     return model
+
+
+def _check_given_network(folder: Path, named: Any, network: Any) -> None:
+    """Refuse a network that is missing, of another class than the file says, or given for a model without one."""
+    if not isinstance(named, str):
+        if network is not None:
+            raise ValueError(f"{folder} needs no network; leave network={type(network).__name__} out")
+        return
+    name = named.rpartition(".")[2]
+    if network is None:
+        raise ValueError(
+            f"{folder} has a network of the class {named}, whose code is not in the file; pass an object of this "
+            f"class, with any weights: load({str(folder)!r}, network={name}(...))"
+        )
+    made = network if hasattr(network, "state_dict") else network()
+    if class_name(made).rpartition(".")[2] != name:
+        raise ValueError(f"{folder} has a network of the class {named}, but a {class_name(made)} was given")
+
+
+def class_name(value: Any) -> str:
+    """Return where the class of an object is defined, and its name."""
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def read_document(folder: Path) -> dict[str, Any]:
@@ -149,6 +177,47 @@ def check_replaceable(path: Path) -> None:
         raise FileExistsError(f"{path} exists and is not a saved model and nothing else; choose another path")
 
 
+OTHER = {"file": "another file of data", "label": "another label", "classes": "other classes"}
+
+
+def check_same_model(path: str | os.PathLike[str], data: str, label: Any, classes: Any = None) -> None:
+    """Refuse to replace a saved model that was fitted to other data, another label or other classes.
+
+    ``data`` and ``label`` are compared with what ``unflip fit`` wrote into ``metadata_``; ``classes`` may be unknown.
+    """
+    folder = Path(path)
+    if not (folder / DOCUMENT).is_file():
+        return
+    document = read_document(folder)
+    metadata = (_found(document, "metadata_") or {}).get("dict", {})
+    known = _found(document, "classes_") or {}
+    earlier = {"file": metadata.get("data"), "label": metadata.get("label")}
+    now: dict[str, Any] = {"file": data, "label": label}
+    if classes is not None:
+        earlier["classes"] = _listed(known.get("values", known.get("strings", [])))
+        now["classes"] = _listed(np.asarray(classes).tolist())
+    for what, value in now.items():
+        if value is not None and earlier[what] != value:
+            raise FileExistsError(
+                f"{folder} holds a model with {OTHER[what]}: {earlier[what] or 'unknown'!s:.100}, not {value!s:.100}. "
+                "Choose another folder, or replace the model with --force"
+            )
+
+
+def _listed(classes: list[Any]) -> str:
+    return ", ".join(sorted({str(name) for name in classes if name is not None and name == name}))
+
+
+def _found(content: Any, name: str) -> Any:
+    """Return the first entry of this name anywhere in ``model.json``, or None."""
+    if isinstance(content, dict):
+        if content.get(name) is not None:
+            return content[name]
+        content = [*content.values()]
+    items = content if isinstance(content, list) else []
+    return next((found for item in items if (found := _found(item, name)) is not None), None)
+
+
 def _read_weights(path: Path, digest: Any) -> Arrays:
     safetensors = _safetensors()
     try:
@@ -172,7 +241,7 @@ def _safetensors() -> ModuleType:
 
 
 OMITTED = {"omitted": True}  # stands for what only code could restore, such as the estimator that T came from
-MAY_BE_OMITTED = ("transition", "transition_estimator_", "random_state", "checkpoint", "cv", "estimator")
+MAY_BE_OMITTED = ("transition", "transition_estimator_", "random_state", "checkpoint", "cv", "estimator", "network")
 # These stay in model.json, where people look for them.
 READABLE = ("classes_", "transition_", "class_prior_", "transition", "class_prior")
 LARGEST_READABLE = 10_000  # numbers
@@ -223,12 +292,17 @@ def encode_model(model: Any, key: str, arrays: Arrays) -> dict[str, Any]:
     return content
 
 
-def decode_model(content: Any, arrays: Arrays) -> Any:
-    """Return the model that :func:`encode_model` wrote, after checking that its parts fit together."""
+def decode_model(content: Any, arrays: Arrays, network: Any = None) -> Any:
+    """Return the model that :func:`encode_model` wrote, after checking that its parts fit together.
+
+    ``network`` takes the place of a network that was omitted, being a class of the user's.
+    """
     name = content["class"]
     if name not in registry.saved_classes():
         raise ValueError(f"it holds a {name!r}, which is not one of {', '.join(registry.saved_classes())}")
-    parameters, attributes = _decode(content["parameters"], arrays), _decode(content["attributes"], arrays)
+    parameters, attributes = (_decode(content[part], arrays, network) for part in ("parameters", "attributes"))
+    if "network" in parameters and parameters["network"] is None:
+        parameters["network"] = network
     model = registry.make(name, **parameters)
     _check_parameters(model)
     if attributes is not None:
@@ -269,7 +343,7 @@ def _encode(value: Any, key: str, arrays: Arrays) -> Any:
     raise ValueError(f"{name} cannot be saved without code: it is of type {kind}; use numbers or strings instead")
 
 
-def _decode(value: Any, arrays: Arrays) -> Any:
+def _decode(value: Any, arrays: Arrays, network: Any) -> Any:
     """Undo :func:`_encode`, taking what it needs out of ``arrays``; what was omitted becomes None."""
     if isinstance(value, list):
         raise ValueError("there is a list where an entry is expected")
@@ -292,13 +366,13 @@ def _decode(value: Any, arrays: Arrays) -> Any:
             raise ValueError("a list of strings holds something else")
         return np.array(content, dtype={"object": object, "str": str}[value["dtype"]])
     if tag == "sums":
-        return ClassSums(**{name: _decode(item, arrays) for name, item in content.items()})
+        return ClassSums(**{name: _decode(item, arrays, network) for name, item in content.items()})
     if tag == "dict":
-        return {name: _decode(item, arrays) for name, item in content.items()}
+        return {name: _decode(item, arrays, network) for name, item in content.items()}
     if tag == "list":
-        return [_decode(item, arrays) for item in content]
+        return [_decode(item, arrays, network) for item in content]
     if tag == "model":
-        return decode_model(content, arrays)
+        return decode_model(content, arrays, network)
     if value == OMITTED:
         return None
     raise ValueError(f"unknown entry {tag!r}")

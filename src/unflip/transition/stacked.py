@@ -41,7 +41,7 @@ CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; 
 EXCHANGED = 0.05  # see one_way
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
 SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
-UNKNOWN = 2.0  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
+UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
 STEPS = 30  # of EM; more changed T by less than its error
 MOST_ROWS = 10_000  # that the models of a fold learn from
 WIDEST_TREES = 5_000  # features times classes; boosted trees beyond it would take longer than all other models
@@ -174,8 +174,8 @@ class StackedEM(BaseEstimator):
     overlap_ : bool
         Whether more labels look wrong than ``transition_`` says, which overlapping classes explain as well.
     alternatives_ : list of ndarray of shape (n_classes, n_classes)
-        Other T that the data do not rule out: ``suspected_`` if classes may overlap, and the identity below three
-        standard errors of evidence.
+        Other T that the data do not rule out: ``suspected_`` if classes may overlap, and below three standard errors of
+        evidence the identity and the T with the most noise that ``lower_bounds_`` allow.
     lower_bounds_ : ndarray of shape (n_classes,)
         What the diagonal of T is at least, see Notes.
     oof_proba_ : ndarray of shape (n_samples, n_classes)
@@ -334,7 +334,9 @@ class StackedEM(BaseEstimator):
         self.overlap_ = noise_rate(noisy_prior, self.suspected_) - found * noise_rate(noisy_prior, T) > LEAST_RATE
         self.share_ = self.share_ if found else 0.0
         self.transition_ = given if given is not None else T if found else np.eye(c)
-        doubted = ([self.suspected_] if self.overlap_ else []) + ([np.eye(c)] if self.evidence_ < CERTAIN else [])
+        doubted = [self.suspected_] if self.overlap_ else []
+        if self.evidence_ < CERTAIN and stack is not None:
+            doubted += [np.eye(c), repaired(shared_rate(np.ones((c, c))), self.lower_bounds_)]
         self.alternatives_ = [A for A in doubted if not np.array_equal(A, self.transition_)]
         self.class_prior_ = solve_prior(noisy_prior, self.transition_)
         self.posteriors_ = dict(zip(self.names_, posteriors, strict=True)) if found and stack is not None else {}
@@ -450,7 +452,11 @@ def two_passes(
     for _ in range(2):
         posteriors = explained(T)
         stack = fit_stack(posteriors, codes, w, T, step)
-        T = stack.transition if bounds is None else repaired(stack.transition, bounds)
+        T = (
+            well_conditioned(stack.transition, WORST_CONDITION)
+            if bounds is None
+            else repaired(stack.transition, bounds)
+        )
     return posteriors, stack._replace(transition=T)
 
 
