@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, indexable
@@ -21,7 +21,6 @@ from unflip._validation import FloatArray, IntArray, check_labels, check_same_le
 from unflip.core import clean_posterior, clean_prior, inverted_posterior
 from unflip.noise import symmetric
 from unflip.transition._cross_fit import mean_log_likelihood
-from unflip.transition.stacked import StackedEM
 from unflip.transition.volmin import VolMin
 
 Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
@@ -141,7 +140,7 @@ def find_label_errors(
     Parameters
     ----------
     X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features), or array of images
-        Whatever the classifier takes. It may be left out if ``pred_probs`` are given.
+        Whatever the classifier takes. It is not needed if ``pred_probs`` are given.
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
     classifier : classifier with ``predict_proba``, default=None
@@ -207,9 +206,9 @@ def find_label_errors(
     are fast: the models that find T by cross-fitting also judge the samples that they did not see. For images, pass a
     network, such as :class:`unflip.transition.CrossFitEM`.
 
-    *Probabilities.* With ``pred_probs``, :class:`unflip.transition.StackedEM` estimates T from them, and asks whether
-    there is noise at all; next to the probabilities themselves, it tries a logistic model of their logarithms through
-    T, which can fix probabilities that are too sure or not sure enough.
+    *Probabilities.* With ``pred_probs``, VolMin judges, whose features are then the logarithms of the probabilities: it
+    estimates T, and its model of the clean class fixes probabilities that are too sure or not sure enough. T is that of
+    minimum volume, so the probabilities must be near one for some samples of each class where the labels are right.
 
     Examples
     --------
@@ -313,10 +312,15 @@ class LabelAuditor(BaseEstimator):
         """Return which labels of new rows are probably wrong."""
         check_is_fitted(self, "classifier_")
         check_rows(X, y)
-        given = np.asarray(y)
-        known, codes = check_labels(given, self.classes_)
         counts = self._counts if self._counts is not None else MANY_ROWS * self.class_prior_ @ self.transition_
-        proba, noisy = _predicted(self.classifier_, X, counts, known)
+        return self._judge(*_predicted(self.classifier_, X, counts, self.classes_), y)
+
+    def judge(self, proba: FloatArray, y: ArrayLike) -> LabelErrors:
+        """Return the same from P(clean = k | x) that the classifier predicted, shape (n_samples, n_classes)."""
+        return self._judge(proba, False, y)
+
+    def _judge(self, proba: FloatArray, noisy: bool, y: ArrayLike) -> LabelErrors:
+        known, codes = check_labels(given := np.asarray(y), self.classes_)
         T = self.transition_
         fold = _Fold(np.arange(len(codes)), proba, noisy, T, T, self.class_prior_, False, None)
         return _label_errors(given, known, codes, [fold])
@@ -354,7 +358,7 @@ def _judged(
     if pred_probs is not None:
         if classifier is not None:
             raise ValueError("give a classifier or pred_probs, not both")
-        return *_from_probabilities(X, given, codes, known, pred_probs, transition, weights, random), None
+        X, classifier = _log_probabilities(pred_probs, codes, len(known), weights), VolMin()
     model = clone(_check_classifier(classifier, X))
     (X,) = indexable(X)
     data = (X, codes, weights)
@@ -507,19 +511,9 @@ def _fold_of_all(model: Any, proba: FloatArray, estimated: bool, data: Data) -> 
     return fold
 
 
-def _from_probabilities(
-    X: Any,
-    given: NDArray[Any],
-    codes: IntArray,
-    classes: NDArray[Any],
-    pred_probs: ArrayLike,
-    transition: Any,
-    weights: FloatArray | None,
-    random: Any,
-) -> tuple[LabelErrors, list[_Fold]]:
-    """Return the errors by probabilities of noisy labels; see Notes of find_label_errors."""
-    q = np.array(pred_probs, dtype=np.float64)
-    n, c = len(codes), len(classes)
+def _log_probabilities(pred_probs: ArrayLike, codes: IntArray, c: int, weights: FloatArray | None) -> FloatArray:
+    """Return the logarithms of checked probabilities, in which no label is ruled out."""
+    q, n = np.array(pred_probs, dtype=np.float64), len(codes)
     if q.shape != (n, c):
         raise ValueError(
             f"pred_probs must have one row per label and one column per class, shape {(n, c)}; got {q.shape}. If the "
@@ -530,32 +524,7 @@ def _from_probabilities(
             "each row of pred_probs must sum to one and have no negative entry; pass what predict_proba gives"
         )
     counts = np.bincount(codes, weights, minlength=c)
-    q = (n * q / q.sum(axis=1, keepdims=True) + counts / counts.sum()) / (n + 1)  # no label is ruled out
-    numbers = np.log(q)
-    estimated, std = transition is None or hasattr(transition, "fit"), None
-    if hasattr(transition, "fit"):
-        features = numbers if X is None else X
-        transition, source = resolve_transition(clone(transition), None, features, codes, classes, weights)
-        std = getattr(source, "transition_std_", None)
-    model = StackedEM(estimators=[("given", _Given())], transition=transition, random_state=random)
-    model.classes_ = classes
-    model.fit_codes(q, codes, weights, numbers=numbers)
-    if model.oof_proba_ is None:
-        raise ValueError(f"{n} rows are too few to tell wrong labels by their probabilities; give more")
-    fold = _fold_of_all(model, model.oof_proba_, estimated, (X, codes, weights))
-    fold = fold if std is None else fold._replace(std=std)
-    return _label_errors(given, classes, codes, [fold]), [fold]
-
-
-class _Given(ClassifierMixin, BaseEstimator):
-    """Predicts the probabilities that it is given as features."""
-
-    def fit(self, X: FloatArray, y: IntArray, sample_weight: FloatArray | None = None) -> Self:
-        self.classes_ = np.arange(X.shape[1])
-        return self
-
-    def predict_proba(self, X: FloatArray) -> FloatArray:
-        return X
+    return np.log((n * q / q.sum(axis=1, keepdims=True) + counts / counts.sum()) / (n + 1))
 
 
 def _check_classifier(classifier: Any, X: Any) -> Any:

@@ -9,7 +9,14 @@
     fit_out_of_core("people/*.parquet", "job")   the same from files that do not fit into memory
 """
 
-from unflip.commands.audit import audit_table, compare_classifiers, write_audit
+from unflip.commands.audit import (
+    audit_table,
+    compare_classifiers,
+    judge_table,
+    named_by,
+    read_probabilities,
+    write_audit,
+)
 from unflip.commands.fit import FittedTable, Noise, fit_table, write_fit_page
 from unflip.commands.out_of_core import fit_out_of_core
 from unflip.commands.predict import predict_files, predict_table, read_for, write_predictions
@@ -23,9 +30,12 @@ __all__ = [
     "find_noise",
     "fit_out_of_core",
     "fit_table",
+    "judge_table",
+    "named_by",
     "predict_files",
     "predict_table",
     "read_for",
+    "read_probabilities",
     "read_transition",
     "write_audit",
     "write_fit_page",
