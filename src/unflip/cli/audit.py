@@ -91,7 +91,7 @@ def audit(
                 errors, table, model=model, network=network, folds=folds, random_state=seed, judge=named
             )
             tell(f"writing {out}")
-            summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared)
+            summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared, id=id_)
     if as_json:
         terminal.print_json({"out": str(out), **summary})
         return

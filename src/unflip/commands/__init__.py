@@ -9,6 +9,7 @@
     fit_out_of_core("people/*.parquet", "job")   the same from files that do not fit into memory
 """
 
+from unflip.commands.apply import apply_corrections
 from unflip.commands.audit import (
     audit_table,
     compare_classifiers,
@@ -25,6 +26,7 @@ from unflip.commands.transition import find_noise, read_transition, write_transi
 __all__ = [
     "FittedTable",
     "Noise",
+    "apply_corrections",
     "audit_table",
     "compare_classifiers",
     "find_noise",

@@ -255,10 +255,12 @@ def write_audit(
     title: str,
     command: str = "unflip audit",
     compared: Mapping[str, CleanAccuracy] | None = None,
+    id: str | None = None,
 ) -> dict[str, Any]:
     """Write what an audit found to a folder, and return its summary.
 
-    ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary.
+    ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary. ``id`` is the column that
+    names the rows, if there is one (:func:`named_by`); :func:`apply_corrections` will look for it.
 
     ::
 
@@ -274,6 +276,7 @@ def write_audit(
 
     scores = {name: interval(score) for name, score in (compared or {}).items()}
     summary = summarize(errors) | ({"clean_accuracy": scores} if scores else {})
+    summary["columns"] = {"label": table.label, "id": id}
     review = review_of(errors, table)
     page = audit_page(
         errors,
