@@ -14,6 +14,7 @@ from sklearn.model_selection import (
     KFold,
     RepeatedStratifiedKFold,
     ShuffleSplit,
+    StratifiedGroupKFold,
     StratifiedKFold,
     cross_val_predict,
 )
@@ -24,6 +25,7 @@ from sklearn.svm import LinearSVC
 
 import unflip.audit
 from tests import quick_corrected
+from unflip.audit import LabelAuditor
 from unflip.core import inverted_posterior
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
 from unflip.metrics import transition_error
@@ -173,9 +175,13 @@ class TestOneT:
         X, noisy, _ = blobs
         T, folds = pairflip(3, 0.3), list(StratifiedKFold(3).split(X, noisy))
         found = find_label_errors(X, noisy, transition=T, cv=folds)
-        for train, test in folds:
-            p = VolMin(transition=T).fit(X[train], noisy[train]).predict_proba(X[test])
-            np.testing.assert_allclose(found.proba[test], p)
+        numbers = np.empty(len(noisy), dtype=int)
+        for k, (_, test) in enumerate(folds):
+            numbers[test] = k
+        np.testing.assert_array_equal(found.proba, VolMin(transition=T).fit_held_out(X, noisy, folds=numbers))
+        for train, test in folds:  # what a model of the other folds says, except for its temperature
+            said = VolMin(transition=T).fit(X[train], noisy[train]).predict(X[test])
+            assert np.mean(found.proba[test].argmax(axis=1) == said) > 0.98
 
 
 @pytest.mark.parametrize(
@@ -619,3 +625,178 @@ def test_says_how_to_give_T_where_X_is_no_table_of_numbers(blobs):
     pipeline = make_pipeline(FunctionTransformer(lambda X: (X == "far").astype(float)), LogisticRegression())
     assert find_label_errors(words, noisy, pipeline, cv=KFold(2)).rate > 0
     assert find_label_errors(words, noisy, ReadsWords(), pairflip(3, 0.3), cv=KFold(2)).rate > 0
+
+
+@pytest.fixture(scope="module")
+def given(blobs):
+    X, noisy, wrong = blobs
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    return cross_val_predict(model, X, noisy, cv=5, method="predict_proba"), noisy, wrong
+
+
+class TestProbabilities:
+    """Out-of-sample probabilities of noisy labels, from whatever model."""
+
+    def test_find_the_flipped_labels_and_count_them(self, given):
+        q, noisy, wrong = given
+        found = unflip.audit.find_label_errors(y=noisy, pred_probs=q, random_state=0)
+        assert average_precision_score(wrong, found.scores) > 0.97
+        assert found.total == pytest.approx(wrong.sum(), rel=0.15)
+        assert transition_error(found.transition, pairflip(3, 0.3)) < 0.15
+
+    def test_clean_labels_are_left_alone(self):
+        rng = np.random.default_rng(0)
+        q = rng.dirichlet(np.full(3, 0.3), size=600)  # classes overlap
+        y = np.array([rng.choice(3, p=row) for row in q])
+        found = unflip.audit.find_label_errors(y=y, pred_probs=q, random_state=0)
+        assert len(found.suspects) == 0
+
+    def test_a_given_T_judges(self, given):
+        q, noisy, _ = given
+        found = unflip.audit.find_label_errors(None, noisy, transition=pairflip(3, 0.3), pred_probs=q, random_state=0)
+        assert np.array_equal(found.transition, pairflip(3, 0.3))
+        joint = found.proba * found.transition.T[noisy]
+        np.testing.assert_allclose(found.posterior, joint / joint.sum(axis=1, keepdims=True))
+
+    def test_an_estimator_of_T_learns_from_the_probabilities(self, given):
+        q, noisy, _ = given
+        found = unflip.audit.find_label_errors(y=noisy, transition=VolMin(), pred_probs=q, random_state=0)
+        assert transition_error(found.transition, pairflip(3, 0.3)) < 0.2
+
+    def test_perfect_probabilities_of_noisy_labels(self):
+        p, y = drawn(pairflip(3, 0.3), n=900)
+        found = unflip.audit.find_label_errors(y=y, pred_probs=p @ pairflip(3, 0.3), random_state=0)
+        assert found.total == pytest.approx(0.3 * 900, rel=0.15)
+        np.testing.assert_allclose(found.proba, p, atol=0.35)
+
+    @pytest.mark.parametrize(
+        ("changed", "match"),
+        [
+            ({"pred_probs": np.ones((450, 2)) / 2}, "one column per class, shape .450, 3"),
+            ({"pred_probs": np.ones((450, 3))}, "sum to one"),
+            ({"classifier": VolMin()}, "not both"),
+            ({"y": None}, "y is missing"),
+            ({"pred_probs": None}, "X is missing"),
+        ],
+    )
+    def test_bad_input(self, given, changed, match):
+        with pytest.raises(ValueError, match=match):
+            unflip.audit.find_label_errors(**({"y": given[1], "pred_probs": given[0]} | changed))
+
+
+@pytest.fixture(scope="module")
+def copies():
+    """Each sample occurs three times with the same label, with a little noise in X; 25 per cent are wrong."""
+    rng = np.random.default_rng(0)
+    X, y = make_blobs(150, centers=3, n_features=30, cluster_std=4.0, random_state=0)
+    noisy = corrupt(y, symmetric(3, 0.25), random_state=0)
+    X, noisy, y = (np.repeat(values, 3, axis=0) for values in (X, noisy, y))
+    return X + rng.normal(scale=0.01, size=X.shape), noisy, noisy != y, np.repeat(np.arange(150), 3)
+
+
+class TestGroups:
+    """Copies of a sample must not judge each other."""
+
+    @pytest.mark.parametrize("classifier", [VolMin(), RandomForestClassifier(50, random_state=0)])
+    def test_stay_in_one_fold(self, copies, classifier):
+        X, noisy, wrong, groups = copies
+        options = {"transition": symmetric(3, 0.25), "random_state": 0}
+        apart = find_label_errors(X, noisy, classifier, **options)
+        together = find_label_errors(X, noisy, classifier, groups=groups, **options)
+        precision = [average_precision_score(wrong, found.scores) for found in (apart, together)]
+        assert precision[1] > 0.9
+        assert precision[1] > precision[0] or isinstance(classifier, VolMin)  # which is too simple to memorize
+        pairs = StratifiedGroupKFold(5, shuffle=True, random_state=np.random.RandomState(0)).split(X, noisy, groups)
+        np.testing.assert_array_equal(
+            find_label_errors(X, noisy, classifier, cv=pairs, **options).scores, together.scores
+        )
+
+    def test_reach_the_default(self, copies, monkeypatch):
+        X, noisy, _, groups = copies
+        seen = {}
+
+        class Spy(quick_corrected.CorrectedClassifier):
+            def fit(self, X, y, sample_weight=None, groups=None):
+                seen["groups"] = groups
+                return super().fit(X, y, sample_weight)
+
+        Spy.__name__ = "CorrectedClassifier"
+        unflip.audit.find_label_errors(X, noisy, Spy(), groups=groups, random_state=0)
+        assert seen["groups"] is groups
+
+    def test_mistakes(self, copies):
+        X, noisy, *_ = copies
+        with pytest.raises(ValueError, match="one group"):
+            find_label_errors(X, noisy, groups=np.zeros(len(noisy)))
+        with pytest.raises(ValueError, match="groups"):
+            find_label_errors(X, noisy, groups=np.zeros(3))
+
+
+class TestLinearPath:
+    """VolMin's own cross-fitting judges the samples: T and the folds' models are fitted once."""
+
+    def test_is_one_fit(self, digits):
+        X, noisy, *_ = digits
+        model = VolMin()
+        proba = model.fit_held_out(X, noisy)
+        found = find_label_errors(X, noisy)
+        np.testing.assert_array_equal(found.proba, proba)
+        np.testing.assert_array_equal(VolMin().fit(X, noisy).coef_, model.coef_)
+
+    def test_a_model_does_not_see_its_fold(self, blobs):
+        """Garbage in the labels of one fold changes the models of the others, but not what judges that fold."""
+        X, noisy, _ = blobs
+        T, folds = pairflip(3, 0.3), np.arange(len(noisy)) % 3
+        changed = np.where(folds == 0, (noisy + 1) % 3, noisy)
+        before, after = (
+            VolMin(transition=T, scaling="each").fit_held_out(X, labels, folds=folds) for labels in (noisy, changed)
+        )
+        # Only the temperature is common to all folds, and it changes no order.
+        same = folds == 0
+        assert np.array_equal(before[same].argmax(axis=1), after[same].argmax(axis=1))
+        assert np.mean(before[~same].argmax(axis=1) == after[~same].argmax(axis=1)) < 1
+
+    def test_rows_of_weight_zero_are_judged_by_the_model_of_the_others(self, blobs):
+        X, noisy, _ = blobs
+        w = np.ones(len(noisy))
+        w[::7] = 0
+        model = VolMin()
+        proba = model.fit_held_out(X, noisy, w)
+        np.testing.assert_allclose(proba[::7], model.predict_proba(X[::7]))
+
+    def test_too_few_rows_hold_none_out(self, blobs):
+        X, noisy, _ = blobs
+        assert VolMin().fit_held_out(X[:30], noisy[:30]) is None
+
+
+class TestAuditor:
+    """A fitted auditor judges new rows as it judged its own."""
+
+    @pytest.mark.parametrize("classifier", [VolMin(), LogisticRegression(), MCLDCEClassifier(), None])
+    def test_finds_the_errors_of_new_rows(self, blobs, classifier, monkeypatch):
+        if classifier is None:
+            monkeypatch.setattr("unflip.registry.make", lambda name: quick_corrected.CorrectedClassifier())
+        X, noisy, wrong = blobs
+        auditor = LabelAuditor(classifier, random_state=0).fit(X[:300], noisy[:300])
+        own = unflip.audit.find_label_errors(X[:300], noisy[:300], classifier, random_state=0)
+        np.testing.assert_array_equal(auditor.errors_.scores, own.scores)
+        found = auditor.find(X[300:], noisy[300:])
+        assert average_precision_score(wrong[300:], found.scores) > 0.95
+        # A label at a time gives the same as all of them.
+        np.testing.assert_allclose(auditor.find(X[300:301], noisy[300:301]).scores, found.scores[:1])
+
+    def test_of_a_fitted_model(self, blobs):
+        X, noisy, wrong = blobs
+        model = MCLDCEClassifier().fit(X[:300], noisy[:300])
+        found = LabelAuditor.of(model).find(X[300:], noisy[300:])
+        assert average_precision_score(wrong[300:], found.scores) > 0.95
+        given = LabelAuditor.of(model, np.eye(3)).find(X[300:], noisy[300:])
+        assert len(given.suspects) == 0
+        with pytest.raises(ValueError, match="has no T"):
+            LabelAuditor.of(LogisticRegression().fit(X, noisy))
+
+    def test_a_label_that_it_does_not_know(self, blobs):
+        X, noisy, _ = blobs
+        auditor = LabelAuditor(VolMin()).fit(X, noisy)
+        with pytest.raises(ValueError, match="7"):
+            auditor.find(X[:2], [7, 0])

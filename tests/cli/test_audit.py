@@ -8,6 +8,7 @@ pytest.importorskip("pandas")
 pytest.importorskip("safetensors")
 pytest.importorskip("jinja2")
 
+import numpy as np
 import pandas as pd
 
 from tests.cli.conftest import T, invoke
@@ -19,7 +20,7 @@ def test_audit(folder, tmp_path, quick):
     for words in (
         "suspects",
         "P(wrong)",
-        "have a better suggestion",
+        "are suspects",
         "Column not used: id",
         "index.html",
         "Chosen: boosted",
@@ -54,3 +55,37 @@ def test_audit_with_a_network(folder, tmp_path):
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["transition"] == T.tolist()
     assert (tmp_path / "audit" / "index.html").is_file()
+
+
+def test_audit_with_names_groups_and_probabilities(folder, tmp_path, quick):
+    frame = pd.read_csv(folder / "people.csv").assign(code=[f"{k:04d}" for k in range(300)])
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    first = tmp_path / "first"
+    words = ("audit", tmp_path / "people.csv", "--label", "kind", "--id", "code")
+    done = invoke(*words, "--groups", "id", "--model", "logistic", "--out", first)
+    assert done.exit_code == 0, done.output
+    assert "are suspects, because another label is more likely" in done.stdout
+    suspects = pd.read_csv(first / "suspects.csv", dtype=str)
+    assert suspects["name"].str.fullmatch(r"\d{4}").all()  # as it is written
+    assert "code" not in suspects.columns
+    assert suspects["town"].isin(["Ulm", "Bonn"]).all()
+    every = pd.read_csv(first / "labels.csv")
+    q = pd.DataFrame(
+        {f"probability_{k}": np.where(every["suggested"] == k, 0.8, 0.1) for k in sorted(set(every["given"]))}
+    )
+    q.to_csv(tmp_path / "q.csv", index=False)
+    again = invoke(*words, "--probabilities", tmp_path / "q.csv", "--out", tmp_path / "second", "--json")
+    assert again.exit_code == 0, again.output
+    assert list(json.loads(again.stdout)["clean_accuracy"]) == ["the given probabilities"]
+    wrong = invoke(*words, "--probabilities", tmp_path / "q.csv", "--model", "trees", "--out", tmp_path / "third")
+    assert wrong.exit_code == 1
+    assert "--probabilities and --model exclude each other" in wrong.stderr
+
+
+def test_audit_by_a_saved_model(folder, tmp_path):
+    done = invoke(
+        *("audit", folder / "people.csv", "--label", "kind", "--judge", folder / "model", "--out", tmp_path / "audit")
+    )
+    assert done.exit_code == 0, done.output
+    assert "model " in done.stdout
+    assert json.loads((tmp_path / "audit" / "summary.json").read_text())["n_suspects"] > 20

@@ -1,6 +1,8 @@
 """The audit of a table, and the page and files that it writes."""
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +12,17 @@ pytest.importorskip("safetensors")
 
 import pandas as pd
 
-from tests.commands.conftest import T, make_frame
+from tests.commands.conftest import T, make_frame, table_of
 from unflip.audit import LabelErrors, find_label_errors
-from unflip.commands import audit_table, compare_classifiers, write_audit
-from unflip.commands.audit import audit_page, summarize
+from unflip.commands import (
+    audit_table,
+    compare_classifiers,
+    judge_table,
+    named_by,
+    read_probabilities,
+    write_audit,
+)
+from unflip.commands.audit import audit_page, explain_counts, noise_of, summarize
 from unflip.metrics import clean_accuracy
 from unflip.noise import corrupt, symmetric
 from unflip.tables import Table, read_table
@@ -56,7 +65,7 @@ class TestAudit:
         assert every["given"].tolist() == table.y.tolist()
         document = json.loads((folder / "summary.json").read_text())
         assert document["expected_errors"] == summary["expected_errors"] == errors.total
-        assert summary == summarize(errors)
+        assert summary == summarize(errors) | {"columns": {"label": "kind", "id": None}}
         page = (folder / "index.html").read_text(encoding="utf-8")
         assert "&lt;b&gt;people.csv" in page
         assert "<b>people" not in page
@@ -129,3 +138,93 @@ class TestAudit:
         assert sum(int(name.rpartition("/")[2].removesuffix(".png")) % 10 == 0 for name in names) >= 6
         write_audit(errors, table, tmp_path / "audit", title="digits")
         assert (tmp_path / "audit/index.html").read_text().count("iVBORw0KGgo") == len(errors.suspects)
+
+
+class TestReview:
+    """What suspects.csv says of the rows, and how they are named."""
+
+    def test_the_cells_of_each_suspect_and_its_look_alikes(self, errors, table, tmp_path):
+        pytest.importorskip("jinja2")
+        write_audit(errors, table, tmp_path / "audit", title="people.csv")
+        suspects = pd.read_csv(tmp_path / "audit" / "suspects.csv")
+        assert set(table.X.columns) <= set(suspects.columns)
+        for row in (0, len(suspects) - 1):
+            name = suspects["name"][row]
+            assert suspects["note"][row] == table.X["note"][name]
+            assert suspects["b"][row] == pytest.approx(table.X["b"][name], rel=1e-5)
+            for near in suspects.loc[row, ["looks_like_1", "looks_like_2", "looks_like_3"]]:
+                assert table.y[near] == suspects["suggested"][row]
+
+    def test_a_column_with_a_name_of_ours_keeps_both(self, errors, table, tmp_path):
+        pytest.importorskip("jinja2")
+        renamed = replace(table, X=table.X.rename(columns={"town": "given"}))
+        write_audit(errors, renamed, tmp_path / "audit", title="people.csv")
+        suspects = pd.read_csv(tmp_path / "audit" / "suspects.csv")
+        assert set(suspects["given (data)"]) <= {"Ulm", "Bonn"}
+        assert set(suspects["given"]) <= set(table.class_names)
+
+    def test_rows_named_by_a_column(self, table):
+        named = named_by(table, "note")
+        assert named.names.tolist() == [f"note {i}" for i in range(300)]
+        assert "note" not in named.X.columns
+        for column, match in (("town", "occurs"), ("nope", "no column 'nope'; did you mean 'note'"), ("a", "is empty")):
+            with pytest.raises(ValueError, match=match):
+                named_by(table, column)
+        with pytest.raises(ValueError, match="arrays or images"):
+            named_by(Table(np.eye(3), None, None, np.arange(3), None, ()), "a")
+
+    def test_the_sentence_adds_up(self, errors):
+        numbers = [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", explain_counts(errors))]
+        n_suspects, n, among, others, total = numbers
+        assert (n_suspects, n) == (len(errors.suspects), 300)
+        assert abs(among + others - total) <= 1
+        assert total == round(errors.total)
+
+
+class TestProbabilities:
+    @pytest.fixture
+    def written(self, errors, table, tmp_path):
+        """Probabilities of noisy labels, in three kinds of files."""
+        q = errors.proba @ errors.transition
+        frame = pd.DataFrame(q, columns=[f"probability_{name}" for name in errors.classes])
+        frame.to_csv(tmp_path / "order.csv", index=False)
+        plain = pd.DataFrame(q, columns=errors.classes).assign(name=np.arange(300)).iloc[::-1]
+        plain.to_csv(tmp_path / "names.csv", index=False)
+        np.save(tmp_path / "array.npy", q)
+        return tmp_path, q
+
+    @pytest.mark.parametrize("name", ["order.csv", "names.csv", "array.npy"])
+    def test_are_read_in_the_order_of_the_table(self, written, table, name):
+        folder, q = written
+        np.testing.assert_allclose(read_probabilities(folder / name, table), q)
+
+    def test_judge_the_labels(self, written, table):
+        errors = audit_table(table, pred_probs=written[1], random_state=0)
+        wrong = table.y != make_frame()[1]
+        assert wrong[errors.suspects].mean() > 0.9
+        with pytest.raises(ValueError, match="take the place of a model"):
+            audit_table(table, model="trees", pred_probs=written[1])
+        assert list(compare_classifiers(errors, table, judge="mine")) == ["mine"]
+
+    def test_mistakes(self, written, table, tmp_path):
+        pd.DataFrame({"cat": [1.0], "dog": [0.0]}).to_csv(tmp_path / "lacks.csv", index=False)
+        with pytest.raises(ValueError, match="has none for '<script>'"):
+            read_probabilities(tmp_path / "lacks.csv", table)
+        pd.read_csv(tmp_path / "order.csv").iloc[:5].to_csv(tmp_path / "few.csv", index=False)
+        with pytest.raises(ValueError, match="has 5 rows, but the data have 300"):
+            read_probabilities(tmp_path / "few.csv", table)
+        pd.read_csv(tmp_path / "names.csv").iloc[:5].to_csv(tmp_path / "some.csv", index=False)
+        with pytest.raises(ValueError, match="no probabilities of 295 of 300 rows"):
+            read_probabilities(tmp_path / "some.csv", table)
+
+
+def test_groups_and_a_saved_model(table, fitted, quick):
+    errors = audit_table(table, model="logistic", groups=np.arange(300) // 3, random_state=0)
+    assert (table.y != make_frame()[1])[errors.suspects].mean() > 0.9
+    frame, clean = make_frame(seed=1)
+    new = table_of(frame)
+    found = judge_table(fitted.model, new)
+    assert (new.y != clean)[found.suspects].mean() > 0.9
+    assert abs(found.total - (new.y != clean).sum()) < 0.3 * (new.y != clean).sum()
+    only = table_of(frame[frame["kind"] == "cat"].reset_index(drop=True))
+    assert noise_of(judge_table(fitted.model, only)).noisy_prior.tolist() == [0, 1, 0]

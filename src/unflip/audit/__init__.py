@@ -1,5 +1,5 @@
 """AUDIT: which labels are probably wrong, and what they should be."""
 
-from unflip.audit.find import LabelErrors, find_label_errors
+from unflip.audit.find import LabelAuditor, LabelErrors, find_label_errors
 
-__all__ = ["LabelErrors", "find_label_errors"]
+__all__ = ["LabelAuditor", "LabelErrors", "find_label_errors"]

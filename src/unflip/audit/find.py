@@ -4,20 +4,20 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from unflip import registry
 from unflip._base import check_rows, resolve_transition, seeded, weighting
-from unflip._validation import FloatArray, IntArray, check_labels, check_transition
+from unflip._validation import FloatArray, IntArray, check_labels, check_same_length, check_transition
 from unflip.core import clean_posterior, clean_prior, inverted_posterior
 from unflip.noise import symmetric
 from unflip.transition._cross_fit import mean_log_likelihood
@@ -26,6 +26,7 @@ from unflip.transition.volmin import VolMin
 Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
 
 LARGEST_SEED = 2**31 - 1
+MANY_ROWS = 10_000  # that a model is taken to have learned from if it does not say
 TOO_FEW = "There are too few rows to compare models, so a linear model judges the labels."
 
 
@@ -111,12 +112,14 @@ class LabelErrors:
 
 
 def find_label_errors(
-    X: Any,
-    y: ArrayLike,
+    X: Any = None,
+    y: ArrayLike | None = None,
     classifier: Any = None,
     transition: Any = None,
     cv: Any = 5,
     *,
+    pred_probs: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     random_state: Any = None,
@@ -137,7 +140,7 @@ def find_label_errors(
     Parameters
     ----------
     X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features), or array of images
-        Whatever the classifier takes.
+        Whatever the classifier takes. It is not needed if ``pred_probs`` are given.
     y : array-like of shape (n_samples,)
         Noisy labels of any kind.
     classifier : classifier with ``predict_proba``, default=None
@@ -149,11 +152,17 @@ def find_label_errors(
         T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is fitted once
         to all samples. If None, CorrectedClassifier uses its own estimate from all samples, and VolMin and the linear
         classifiers of this package use VolMin's, which is that of :func:`unflip.transition.estimate_transition`; with
-        any other classifier, T is its own, or else VolMin's estimate in each fold. A classifier of this package with
-        ``transition=None`` is trained with the T that is given here.
+        any other classifier, T is its own in each fold, or else VolMin's estimate from all samples. A classifier of
+        this package with ``transition=None`` is trained with the T that is given here.
     cv : int, splitter or iterable of (train, test), default=5
-        An int is the number of stratified, shuffled folds. If a splitter holds a sample out more than once, its
-        posteriors are averaged.
+        An int is the number of folds: stratified and shuffled; those of VolMin and ForwardLogisticClassifier follow
+        from the values of the rows. If a splitter holds a sample out more than once, its posteriors are averaged.
+    pred_probs : array-like of shape (n_samples, n_classes), default=None
+        Instead of a classifier: P(noisy label = j | x) of each sample, predicted by a model that was trained on the
+        noisy labels of other samples, such as ``cross_val_predict(model, X, y, method="predict_proba")``. Its columns
+        are the classes in sorted order.
+    groups : array-like of shape (n_samples,), default=None
+        Samples of one group, such as the pictures of one person, are held out together.
     classes : array-like of shape (n_classes,), default=None
         As in :class:`unflip.transition.VolMin`.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -192,10 +201,14 @@ def find_label_errors(
     sample with the labels of the noisy prior is added to the n that the model learned from, q <- (n q + prior) /
     (n + 1): a forest or nearest neighbors may rule a label out, and what is impossible cannot be judged.
 
-    *Which classifier.* The default compares linear models and trees. :class:`~unflip.transition.VolMin` is linear in
-    the features, chooses their scale itself, and is faster: on the digits with symmetric noise 0.2, it finds one scale
-    for all pixels, with an average precision of 0.994 instead of 0.979 (``benchmarks/audit.py``). For images, pass a
+    *Which classifier.* The default compares linear models and trees. :class:`~unflip.ForwardLogisticClassifier` and
+    :class:`~unflip.transition.VolMin`, the same model, are linear in the features, choose their scale themselves, and
+    are fast: the models that find T by cross-fitting also judge the samples that they did not see. For images, pass a
     network, such as :class:`unflip.transition.CrossFitEM`.
+
+    *Probabilities.* With ``pred_probs``, VolMin judges, whose features are then the logarithms of the probabilities: it
+    estimates T, and its model of the clean class fixes probabilities that are too sure or not sure enough. T is that of
+    minimum volume, so the probabilities must be near one for some samples of each class where the labels are right.
 
     Examples
     --------
@@ -208,32 +221,169 @@ def find_label_errors(
     >>> bool(np.mean(noisy[found.suspects] != y[found.suspects]) > 0.9)
     True
     """
-    check_rows(X, y)
+    options = {"classes": classes, "sample_weight": sample_weight, "groups": groups, "random_state": random_state}
+    return _judged(X, y, classifier, transition, cv, pred_probs=pred_probs, on_fold=on_fold, **options)[0]
+
+
+class LabelAuditor(BaseEstimator):
+    """An audit that is kept, to judge the labels of new rows.
+
+    ``fit`` finds the errors among the training labels as :func:`find_label_errors` does, and fits the same classifier
+    to all rows; ``find`` judges the labels of other rows with it, by the same T and the same rule.
+
+    Parameters
+    ----------
+    classifier, transition, cv, random_state
+        As in :func:`find_label_errors`.
+
+    Attributes
+    ----------
+    errors_ : LabelErrors
+        What is wrong with the training labels.
+    classifier_ : classifier
+        Fitted to all rows.
+    classes_, transition_, class_prior_ : ndarray
+        The classes, the T by which labels are judged, and the clean class prior.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from unflip import VolMin
+    >>> from unflip.noise import corrupt, pairflip
+    >>> X, y = load_digits(return_X_y=True)
+    >>> noisy = corrupt(y, pairflip(10, 0.3), random_state=0)
+    >>> auditor = LabelAuditor(VolMin(), random_state=0).fit(X[:1000], noisy[:1000])
+    >>> found = auditor.find(X[1000:], noisy[1000:])
+    >>> bool(np.mean(noisy[1000:][found.suspects] != y[1000:][found.suspects]) > 0.8)
+    True
+    """
+
+    errors_: LabelErrors
+    classes_: NDArray[Any]
+    transition_: FloatArray
+    class_prior_: FloatArray
+    classifier_: Any
+    _counts: Any  # of the labels that the classifier has seen, if they are known
+
+    def __init__(
+        self, classifier: Any = None, transition: Any = None, cv: Any = 5, *, random_state: Any = None
+    ) -> None:
+        self.classifier = classifier
+        self.transition = transition
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
+        """Audit the training labels, and fit the classifier to all of them."""
+        given: dict[str, Any] = {"classes": None, "sample_weight": sample_weight, "groups": groups}
+        self.errors_, folds, model = _judged(
+            X, y, self.classifier, self.transition, self.cv, random_state=self.random_state, **given
+        )
+        self.classes_ = self.errors_.classes
+        self.transition_ = np.mean([fold.used for fold in folds], axis=0)
+        self.class_prior_ = np.mean([fold.prior for fold in folds], axis=0)
+        if not hasattr(model, "classes_"):  # the models of the folds judged, none has seen all rows
+            weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+            model = seeded(clone(model), self.random_state)
+            model.fit(X, np.asarray(y), **weighting(model, weights))
+        self.classifier_, self._counts = model, np.unique(np.asarray(y), return_counts=True)[1]
+        return self
+
+    @classmethod
+    def of(cls, model: Any, transition: ArrayLike | None = None) -> Self:
+        """Return an auditor that judges by a fitted classifier of the package, such as :func:`unflip.load` returns.
+
+        T is that of the model, unless it is given.
+        """
+        check_is_fitted(model)
+        T = getattr(model, "transition_", None) if transition is None else transition
+        if T is None or not hasattr(model, "predict_proba"):
+            raise ValueError(f"{type(model).__name__} has no T or no predict_proba; give T, or choose another model")
+        auditor = cls(model, transition)
+        auditor.classifier_, auditor.classes_, auditor._counts = model, model.classes_, None
+        T = check_transition(T, len(model.classes_))
+        prior = getattr(model, "class_prior_", None)
+        auditor.class_prior_ = np.full(len(T), 1 / len(T)) if prior is None else np.asarray(prior)
+        rows = getattr(model, "metadata_", {}).get("rows trained on", MANY_ROWS)
+        auditor.transition_ = T if transition is not None else _with_a_sample(T, rows * auditor.class_prior_)
+        return auditor
+
+    def find(self, X: Any, y: ArrayLike) -> LabelErrors:
+        """Return which labels of new rows are probably wrong."""
+        check_is_fitted(self, "classifier_")
+        check_rows(X, y)
+        counts = self._counts if self._counts is not None else MANY_ROWS * self.class_prior_ @ self.transition_
+        return self._judge(*_predicted(self.classifier_, X, counts, self.classes_), y)
+
+    def judge(self, proba: FloatArray, y: ArrayLike) -> LabelErrors:
+        """Return the same from P(clean = k | x) that the classifier predicted, shape (n_samples, n_classes)."""
+        return self._judge(proba, False, y)
+
+    def _judge(self, proba: FloatArray, noisy: bool, y: ArrayLike) -> LabelErrors:
+        known, codes = check_labels(given := np.asarray(y), self.classes_)
+        T = self.transition_
+        fold = _Fold(np.arange(len(codes)), proba, noisy, T, T, self.class_prior_, False, None)
+        return _label_errors(given, known, codes, [fold])
+
+
+def _judged(
+    X: Any,
+    y: ArrayLike | None,
+    classifier: Any,
+    transition: Any,
+    cv: Any,
+    *,
+    classes: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    random_state: Any,
+    pred_probs: ArrayLike | None = None,
+    on_fold: Callable[[int], None] | None = None,
+) -> tuple[LabelErrors, "list[_Fold]", Any]:
+    """Return the errors, the folds that judged, and the classifier: fitted to all samples if that was the way."""
+    if y is None:
+        raise ValueError("y is missing; give the labels that are to be judged")
+    if X is None and pred_probs is None:
+        raise ValueError("X is missing; give the samples, or pred_probs=, their out-of-sample probabilities")
+    check_rows(y if X is None else X, y)
     given = np.asarray(y)
     known, codes = check_labels(given, classes)
     if np.bincount(codes).max() < 2:
         raise ValueError(f"each of the {len(codes)} labels occurs once; give y as classes, with several samples each")
     check_classification_targets(given)
-    model = clone(_check_classifier(classifier, X))
     if not hasattr(transition, "fit") or isinstance(transition, type):
         transition = None if transition is None else check_transition(transition, len(known))
-    (X,) = indexable(X)
+    weights = None if sample_weight is None else _check_sample_weight(sample_weight, given, ensure_non_negative=True)
     random = check_random_state(random_state)
-    weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-    folds: list[_Fold] = []
+    if pred_probs is not None:
+        if classifier is not None:
+            raise ValueError("give a classifier or pred_probs, not both")
+        X, classifier = _log_probabilities(pred_probs, codes, len(known), weights), VolMin()
+    model = clone(_check_classifier(classifier, X))
+    (X,) = indexable(X)
+    data = (X, codes, weights)
+    pairs = None if isinstance(cv, Integral) and groups is None else list(_splits(cv, *data, groups, random))
     histories: list[list[dict[str, Any]]] = []
+    whole: _Fold | None = None
     told: tuple[list[Any], list[str]] = ([], [])
-    whole = None
     if type(model).__name__ == "CorrectedClassifier" and isinstance(cv, Integral):
         model.set_params(**({"cv": _n_folds(cv, codes)} if classifier is None else {}))
         if on_fold is not None:
             on_fold(0)
-        whole = _cross_fitted(model, transition, (X, codes, weights), known, random_state)
+        whole = _cross_fitted(model, transition, data, known, groups, random_state)
         told = (model.candidates_, model.notes_)
         if whole is None:
             model, told = VolMin(), ([], [TOO_FEW])
-    shared = None if whole else _shared_transition(model, transition, (X, codes, weights), known, random_state)
-    for train, test in [] if whole else _splits(cv, X, given, codes, random):
+    if whole is None and isinstance(model, VolMin) and (transition is None or model.transition is None):
+        if on_fold is not None:
+            on_fold(0)
+        whole = _held_out(model, transition, data, known, cv if pairs is None else pairs)
+    if whole is not None:
+        return _label_errors(given, known, codes, [whole], told=told), [whole], model
+    model = clone(model)
+    folds: list[_Fold] = []
+    shared = _shared_transition(model, transition, data, known, random_state)
+    for train, test in _splits(cv, *data, groups, random) if pairs is None else pairs:
         if on_fold is not None:
             on_fold(len(folds))
         seed = None if random_state is None else int(random.randint(LARGEST_SEED))
@@ -242,22 +392,33 @@ def find_label_errors(
         fitted.fit(seen, given[train], **weighting(fitted, w))
         learner, _ = _inside(fitted)
         histories.append(list(getattr(learner, "history_", [])))  # of a network, epoch by epoch
-        if shared is not None:
-            T, estimated, std = shared
-        elif getattr(learner, "transition_", None) is not None:
+        if shared is None and getattr(learner, "transition_", None) is not None:
             own = getattr(learner, "transition", None)
             T, estimated = check_transition(learner.transition_, len(known)), own is None or hasattr(own, "fit")
             source = learner if hasattr(learner, "transition_std_") else getattr(learner, "transition_estimator_", None)
             std = getattr(source, "transition_std_", None) if estimated else None
         else:
-            T, std = _estimate(None, fitted, (seen, codes[train], w), known, seed)
-            estimated = True
+            if shared is None:
+                T, std = _estimate(None, fitted, data, known, seed)
+                shared = (T, True, std)
+            T, estimated, std = shared
         counts = np.bincount(codes[train], w, minlength=len(known))
         prior = clean_prior(counts / counts.sum(), T)
         used = _with_a_sample(T, counts.sum() * prior) if estimated else T
         proba, noisy = _predicted(fitted, _safe_indexing(X, test), counts, known)
         folds.append(_Fold(test, proba, noisy, T, used, prior, estimated, std))
-    folds = _with_even_flips([whole] if whole else folds, codes)
+    folds = _with_even_flips(folds, codes)
+    return _label_errors(given, known, codes, folds, histories, told), folds, model
+
+
+def _label_errors(
+    given: NDArray[Any],
+    known: NDArray[Any],
+    codes: IntArray,
+    folds: "list[_Fold]",
+    histories: list[list[dict[str, Any]]] | None = None,
+    told: Any = ((), ()),
+) -> LabelErrors:
     posterior, proba = _posteriors(folds, codes)
     scores = 1 - posterior[np.arange(len(codes)), codes]
     best = np.where(posterior.max(axis=1) > 1 - scores, posterior.argmax(axis=1), codes)
@@ -269,7 +430,7 @@ def find_label_errors(
     n_errors = np.bincount(codes, scores, minlength=len(known)).astype(np.float64)
     stds = [fold.std for fold in folds if fold.std is not None]
     std = np.mean(stds, axis=0) if len(stds) == len(folds) else None
-    found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories)))
+    found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories or [])))
     return LabelErrors(*found, std, *map(list, told))
 
 
@@ -297,7 +458,9 @@ def _with_a_sample(T: FloatArray, sizes: FloatArray) -> FloatArray:
     return (n * T + 1 / len(T)) / (n + 1)
 
 
-def _cross_fitted(model: Any, transition: Any, data: Data, classes: NDArray[Any], random_state: Any) -> _Fold | None:
+def _cross_fitted(
+    model: Any, transition: Any, data: Data, classes: NDArray[Any], groups: Any, random_state: Any
+) -> _Fold | None:
     """Fit CorrectedClassifier to all samples; it keeps what it predicts for each sample that it held out.
 
     Return None if there are too few samples to hold any out.
@@ -308,13 +471,60 @@ def _cross_fitted(model: Any, transition: Any, data: Data, classes: NDArray[Any]
     if transition is not None and model.transition is None:
         model.set_params(transition=transition)
     estimated = model.transition is None or hasattr(model.transition, "fit")
-    seeded(model, random_state).fit(X, classes[codes], **weighting(model, weights))
+    further = weighting(model, weights) | ({} if groups is None else {"groups": groups})
+    seeded(model, random_state).fit(X, classes[codes], **further)
     if model.oof_proba_ is None:
         return None
-    T, prior, n = check_transition(model.transition_, len(classes)), model.class_prior_, len(codes)
+    return _fold_of_all(model, model.oof_proba_, estimated, data)
+
+
+def _held_out(model: VolMin, transition: Any, data: Data, classes: NDArray[Any], cv: Any) -> _Fold | None:
+    """Fit VolMin to all samples, with what the models of its folds predict for each sample that they did not see.
+
+    Return None if there are too few samples, or if the folds do not hold each sample out once.
+    """
+    X, codes, weights = data
+    if model.classes is None:
+        model.set_params(classes=classes)
+    if transition is not None:
+        model.set_params(transition=transition)
+    estimated = model.transition is None or hasattr(model.transition, "fit")
+    if isinstance(cv, list):
+        tests = [np.arange(len(codes))[test] for _, test in cv]
+        held = np.concatenate(tests)
+        if len(tests) < 2 or not np.array_equal(np.sort(held), np.arange(len(codes))):
+            return None
+        cv = np.empty(len(codes), dtype=np.intp)
+        for number, test in enumerate(tests):
+            cv[test] = number
+    proba = model.fit_held_out(X, classes[codes], weights, folds=cv if np.ndim(cv) else _n_folds(cv, codes))
+    return None if proba is None else _fold_of_all(model, proba, estimated, data)
+
+
+def _fold_of_all(model: Any, proba: FloatArray, estimated: bool, data: Data) -> _Fold:
+    """Return all samples as one fold, with the T of a model that was fitted to all of them."""
+    _, codes, weights = data
+    T, prior, n = check_transition(model.transition_, proba.shape[1]), model.class_prior_, len(codes)
     used = _with_a_sample(T, (n if weights is None else weights.sum()) * prior) if estimated else T
-    std = model.transition_std_ if estimated else None
-    return _Fold(np.arange(n), model.oof_proba_, False, T, used, prior, estimated, std)
+    std = getattr(model, "transition_std_", None) if estimated else None
+    (fold,) = _with_even_flips([_Fold(np.arange(n), proba, False, T, used, prior, estimated, std)], codes)
+    return fold
+
+
+def _log_probabilities(pred_probs: ArrayLike, codes: IntArray, c: int, weights: FloatArray | None) -> FloatArray:
+    """Return the logarithms of checked probabilities, in which no label is ruled out."""
+    q, n = np.array(pred_probs, dtype=np.float64), len(codes)
+    if q.shape != (n, c):
+        raise ValueError(
+            f"pred_probs must have one row per label and one column per class, shape {(n, c)}; got {q.shape}. If the "
+            "model knew more classes than y has, name them all with classes="
+        )
+    if not np.isfinite(q).all() or q.min() < 0 or np.abs(q.sum(axis=1) - 1).max() > 0.01:
+        raise ValueError(
+            "each row of pred_probs must sum to one and have no negative entry; pass what predict_proba gives"
+        )
+    counts = np.bincount(codes, weights, minlength=c)
+    return np.log((n * q / q.sum(axis=1, keepdims=True) + counts / counts.sum()) / (n + 1))
 
 
 def _check_classifier(classifier: Any, X: Any) -> Any:
@@ -449,12 +659,20 @@ def _n_folds(cv: Any, codes: IntArray) -> int:
     return min(int(cv), int(np.bincount(codes).max()))  # StratifiedKFold takes no more folds
 
 
-def _splits(cv: Any, X: Any, y: NDArray[Any], codes: IntArray, random: Any) -> Iterable[tuple[Any, Any]]:
+def _splits(
+    cv: Any, X: Any, codes: IntArray, weights: Any, groups: Any, random: Any
+) -> Iterable[tuple[IntArray, IntArray]]:
     if not isinstance(cv, Integral):
         if cv is None or not (hasattr(cv, "split") or hasattr(cv, "__iter__")) or isinstance(cv, str):
             raise ValueError(f"cv must be a number of folds, a splitter or (train, test) pairs; got {cv!r}")
-        return check_cv(cv, y, classifier=True).split(X, y)
-    splitter = StratifiedKFold(_n_folds(cv, codes), shuffle=True, random_state=random)
+        return check_cv(cv, codes, classifier=True).split(X, codes, groups)
+    n_folds = _n_folds(cv, codes)
+    if groups is not None:
+        check_same_length(y=codes, groups=np.asarray(groups))
+        n_folds = min(n_folds, len(np.unique(groups)))
+        if n_folds < 2:
+            raise ValueError("all samples are in one group, so that none can be held out; leave groups out")
+    splitter = (StratifiedKFold if groups is None else StratifiedGroupKFold)(n_folds, shuffle=True, random_state=random)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # see Notes
-        return list(splitter.split(np.zeros(len(codes)), codes))
+        return list(splitter.split(np.zeros(len(codes)), codes, groups))

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from unflip import __version__
+from unflip.cli.apply import apply
 from unflip.cli.audit import audit
 from unflip.cli.bench import app as bench_app
 from unflip.cli.card import card
@@ -17,7 +18,7 @@ from unflip.cli.terminal import quietable
 from unflip.cli.transition import transition
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
-for command in (demo, fit, predict, audit, transition, card, export):
+for command in (demo, fit, predict, audit, apply, transition, card, export):
     app.command()(quietable(command))
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")

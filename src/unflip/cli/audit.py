@@ -1,7 +1,7 @@
 """``unflip audit``: which labels of a table are probably wrong."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -9,16 +9,26 @@ from rich.console import Console
 from unflip.cli import options, terminal
 
 SHOWN = 10  # suspects on the terminal
+ID = "Column that names the rows, in the lists, on the page and for unflip apply. It is not used as a feature."
+GROUPS = "Column of groups, such as a person's number: rows of one group are held out together. Not used as a feature."
+PROBABILITIES = (
+    "Instead of a model: out-of-sample probabilities of the labels, one column per class. CSV, Parquet or NPY."
+)
+JUDGE = "Judge the labels by this saved model of unflip fit, which has not seen these rows, instead of training one."
 
 
 def audit(
     data: options.Data,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the lists and the page.")],
     label: options.Label = None,
+    id_: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help=ID)] = None,
     model: options.ModelOption = None,
     network: options.NetworkOption = None,
+    probabilities: Annotated[Path | None, typer.Option(metavar="FILE", help=PROBABILITIES)] = None,
+    judge: Annotated[Path | None, typer.Option(metavar="MODEL", help=JUDGE)] = None,
     transition: options.Transition = "auto",
     folds: Annotated[int, typer.Option(min=2, help="Each label is judged by a model trained on the other folds.")] = 5,
+    groups: Annotated[str | None, typer.Option(metavar="COLUMN", help=GROUPS)] = None,
     weights: options.Weights = None,
     drop: options.Drop = None,
     image_size: options.ImageSize = None,
@@ -28,54 +38,70 @@ def audit(
 ) -> None:
     """Find the labels that are probably wrong, and suggest better ones.
 
-    FOLDER gets suspects.csv (the labels with a better suggestion, surest first),
-    labels.csv (every label with its probability of being wrong), summary.json,
-    and index.html, a page to browse, tick corrections on and export them from.
+    FOLDER gets suspects.csv (the labels with a better suggestion, surest first,
+    with the contents of their rows), labels.csv (every label with its
+    probability of being wrong), summary.json, and index.html, a page to browse,
+    tick corrections on and export them from; unflip apply makes them.
 
-    Example: unflip audit people.csv --label job --out audit
+    Example: unflip audit people.csv --label job --id number --out audit
+
+    Example: unflip audit people.csv --label job --model trees --out audit
+
+    Example: unflip audit new.csv --label job --judge model --out audit
     """
     with terminal.one_sentence():
-        from unflip.commands import Noise, audit_table, compare_classifiers, write_audit
-        from unflip.commands.audit import FILES
+        from unflip.commands import compare_classifiers, judge_table, write_audit
+        from unflip.commands.audit import FILES, GIVEN, explain_counts, noise_of
         from unflip.commands.fit import check_network, resolve_model
         from unflip.commands.folders import check_folder
+        from unflip.models import load
 
-        method, trained = resolve_model(model, None, network)
+        trained = resolve_model(model, None, network)[1]
         check_network(trained, epochs)
+        _check_judge(probabilities, judge, model, network)
         check_folder(out, FILES)
         with terminal.steps(trained) as tell:
             tell(f"reading {data}")
-            table = terminal.read(data, label, weights, drop, image_size)
+            saved = None if judge is None else load(judge)
+            table, group = _read(data, label, id_, groups, weights, drop, image_size, getattr(saved, "kinds", {}))
             judging = f"judging {len(table.y):,} labels"
-            whole = method in ("auto", "trees", "forest")  # CorrectedClassifier, which deals the folds itself
-            errors = audit_table(
-                table,
-                model=model,
-                network=network,
-                transition=terminal.read_matrix(transition, table, trained, seed),
-                folds=folds,
-                epochs=epochs,
-                random_state=seed,
-                progress=terminal.progress(as_json),
-                on_fold=lambda k: tell(judging) if whole else tell(f"{judging}, fold {k + 1} of {folds}", k / folds),
-            )
+            T = terminal.read_matrix(transition, table, trained, seed)
+            if saved is not None:
+                tell(judging)
+                errors = judge_table(saved, table, T)
+            else:
+                errors = _audited(
+                    table,
+                    probabilities,
+                    model=model,
+                    network=network,
+                    transition=T,
+                    folds=folds,
+                    groups=group,
+                    epochs=epochs,
+                    random_state=seed,
+                    progress=terminal.progress(as_json),
+                    # Some models deal the folds themselves.
+                    on_fold=lambda k: tell(judging if k == 0 else f"{judging}, fold {k + 1} of {folds}", k / folds),
+                )
             if not errors.candidates:
-                tell("comparing with a learner that trusts the labels")
-            compared = compare_classifiers(errors, table, model=model, network=network, folds=folds, random_state=seed)
+                tell("estimating the accuracy")
+            named = None if judge is None and probabilities is None else f"model {judge}" if judge else GIVEN
+            compared = compare_classifiers(
+                errors, table, model=model, network=network, folds=folds, random_state=seed, judge=named
+            )
             tell(f"writing {out}")
-            summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared)
+            summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared, id=id_)
     if as_json:
         terminal.print_json({"out": str(out), **summary})
         return
     console = Console()
-    terminal.print_noise(
-        console, Noise.of(errors.given, errors.transition, table.sample_weight), errors.noise_rates, errors.rate
-    )
+    terminal.print_noise(console, noise_of(errors, table.sample_weight), errors.noise_rates, errors.rate)
     if errors.candidates:
         terminal.print_candidates(console, len(errors.given), errors.candidates)
     else:
         terminal.print_accuracies(console, len(errors.given), compared)
-    n, n_suspects = len(errors.scores), len(errors.suspects)
+    n_suspects = len(errors.suspects)
     if n_suspects:
         surest = terminal.plain_table("name", "given", "suggested", right=("P(wrong)",))
         for i in errors.suspects[:SHOWN]:
@@ -85,5 +111,41 @@ def audit(
         console.print(surest)
     terminal.print_notes(errors.notes)
     terminal.print_unused_of(table, trained)
-    typer.echo(f"{n:,} labels: about {errors.total:,.0f} are wrong, {n_suspects:,} have a better suggestion.")
+    typer.echo(explain_counts(errors))
     typer.echo(f"Page: {terminal.shown(out / 'index.html')}")
+
+
+def _check_judge(probabilities: Path | None, judge: Path | None, model: Any, network: Any) -> None:
+    given = {"--probabilities": probabilities, "--judge": judge, "--model": model, "--network": network}
+    named = [name for name, value in given.items() if value is not None]
+    if (probabilities or judge) and len(named) > 1:
+        raise ValueError(f"{' and '.join(named)} exclude each other; give one of them")
+
+
+def _read(
+    data: Path,
+    label: str | None,
+    id_: str | None,
+    groups: str | None,
+    weights: str | None,
+    drop: list[str] | None,
+    image_size: str | None,
+    known: dict[str, str],
+) -> tuple[Any, Any]:
+    """Return the table, its rows named by the column of ``--id``, and the groups."""
+    from unflip.commands import named_by
+    from unflip.commands.audit import split_column
+
+    # Read as it is written: "007" is a name, not the number seven.
+    kinds = known | {name: "category" for name in (id_, groups) if name is not None}
+    table, group = terminal.read(data, label, weights, drop, image_size, kinds or None), None
+    if groups is not None and groups != id_:
+        table, group = split_column(table, groups, "--groups")
+    return (table if id_ is None else named_by(table, id_)), group
+
+
+def _audited(table: Any, probabilities: Path | None, **given: Any) -> Any:
+    from unflip.commands import audit_table, read_probabilities
+
+    proba = None if probabilities is None else read_probabilities(probabilities, table)
+    return audit_table(table, pred_probs=proba, **given)

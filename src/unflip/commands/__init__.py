@@ -9,7 +9,15 @@
     fit_out_of_core("people/*.parquet", "job")   the same from files that do not fit into memory
 """
 
-from unflip.commands.audit import audit_table, compare_classifiers, write_audit
+from unflip.commands.apply import apply_corrections
+from unflip.commands.audit import (
+    audit_table,
+    compare_classifiers,
+    judge_table,
+    named_by,
+    read_probabilities,
+    write_audit,
+)
 from unflip.commands.export import export_model
 from unflip.commands.fit import FittedTable, Noise, fit_table, write_fit_page
 from unflip.commands.out_of_core import fit_out_of_core
@@ -19,15 +27,19 @@ from unflip.commands.transition import find_noise, read_transition, write_transi
 __all__ = [
     "FittedTable",
     "Noise",
+    "apply_corrections",
     "audit_table",
     "compare_classifiers",
     "export_model",
     "find_noise",
     "fit_out_of_core",
     "fit_table",
+    "judge_table",
+    "named_by",
     "predict_files",
     "predict_table",
     "read_for",
+    "read_probabilities",
     "read_transition",
     "write_audit",
     "write_fit_page",

@@ -3,20 +3,28 @@
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from unflip import __version__
 from unflip._output import write_columns
-from unflip.audit import LabelErrors, find_label_errors
+from unflip._validation import FloatArray, IntArray
+from unflip.audit import LabelAuditor, LabelErrors, find_label_errors
+from unflip.audit.review import RowContents, look_alikes, row_contents
 from unflip.commands.fit import (
     CALLED,
+    Noise,
     candidate_name,
     candidate_records,
     check_network,
+    check_same_kind,
     explain_choice,
     features,
     interval,
@@ -28,11 +36,15 @@ from unflip.commands.fit import (
     samples,
 )
 from unflip.commands.folders import written_folder
+from unflip.commands.predict import predict_table
+from unflip.core.ldce import solve_prior
 from unflip.metrics import CleanAccuracy, clean_accuracy
-from unflip.tables import Preprocessor, Table
+from unflip.tables import Preprocessor, Table, read_table
+from unflip.tables.read import no_such
 
 FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html")
-LISTED, LISTED_WITH_PICTURES = 5000, 1500  # suspects on the page, so that a browser opens it at once
+ALIKE = 3  # confidently labeled rows that are shown next to a suspect
+GIVEN = "the given probabilities"
 
 
 def audit_table(
@@ -42,6 +54,8 @@ def audit_table(
     network: str | None = None,
     transition: Any = None,
     folds: int = 5,
+    pred_probs: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     epochs: int | None = None,
     random_state: Any = None,
     progress: bool | str = False,
@@ -61,6 +75,10 @@ def audit_table(
     transition : array-like of shape (n_classes, n_classes) or estimator, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, T is estimated by the default estimator.
     folds : int, default=5
+    pred_probs : array-like of shape (n_samples, n_classes), default=None
+        Instead of a model: out-of-sample probabilities of the noisy labels, see :func:`read_probabilities`.
+    groups : array-like of shape (n_samples,), default=None
+        Rows of one group are held out together.
     epochs : int, default=None
         Epochs of a network. If None, they depend on the size of the data.
     random_state : int, RandomState instance or None, default=None
@@ -72,6 +90,11 @@ def audit_table(
     y = labels(table)
     method, trained = resolve_model(model, None, network)
     check_network(trained, epochs)
+    if pred_probs is not None:
+        if model is not None or network is not None:
+            raise ValueError("probabilities take the place of a model; leave out model and network")
+        further = {"transition": transition, "sample_weight": table.sample_weight, "random_state": random_state}
+        return find_label_errors(y=y, cv=folds, pred_probs=pred_probs, groups=groups, **further)
     if model is None and network == "linear":
         classifier = make_transition_estimator(None, network)  # VolMin is a classifier as well
     elif method == "auto":
@@ -82,8 +105,29 @@ def audit_table(
             classifier.set_params(cv=folds)
         if transition is None and trained != "linear":
             transition = make_transition_estimator(None, trained, random_state=random_state, progress=progress)
-    options = {"cv": folds, "random_state": random_state, "on_fold": on_fold, "sample_weight": table.sample_weight}
+    options = {"cv": folds, "random_state": random_state, "on_fold": on_fold, "groups": groups}
+    options["sample_weight"] = table.sample_weight
     return find_label_errors(features(table, trained), y, classifier, transition, **options)
+
+
+def judge_table(model: Any, table: Table, transition: ArrayLike | None = None) -> LabelErrors:
+    """Return which labels are probably wrong according to a saved model that has not seen the table.
+
+    ``model`` is what :func:`unflip.load` returns; T is the model's, unless it is given.
+    """
+    if hasattr(transition, "fit"):
+        raise ValueError("a saved model judges by its own T; give T as a matrix, or leave it out")
+    y = labels(table)
+    auditor = LabelAuditor.of(model, transition)
+    check_same_kind(auditor.classes_, y)
+    return auditor.judge(predict_table(model, table)[1], y)
+
+
+def noise_of(errors: LabelErrors, sample_weight: FloatArray | None = None) -> Noise:
+    """Return the noise that an audit found, of all classes, whether or not they occur."""
+    counts = np.bincount(np.searchsorted(errors.classes, errors.given), sample_weight, len(errors.classes))
+    prior = counts / counts.sum()
+    return Noise(errors.classes, errors.transition, prior, solve_prior(prior, errors.transition))
 
 
 def compare_classifiers(
@@ -94,11 +138,12 @@ def compare_classifiers(
     network: str | None = None,
     folds: int = 5,
     random_state: Any = None,
+    judge: str | None = None,
 ) -> dict[str, CleanAccuracy]:
     """Return the estimated clean accuracy of the model that judged the labels, on samples that it had not seen.
 
     If it was chosen among several, theirs are next to it; for a linear model, that of ridge regression without
-    correction, in as many folds.
+    correction, in as many folds. If the model was not trained here, ``judge`` is what it is called.
 
     Parameters
     ----------
@@ -111,11 +156,11 @@ def compare_classifiers(
     method, trained = resolve_model(model, None, network)
     if errors.candidates:
         return {candidate_name(one): one.accuracy for one in errors.candidates}
-    judge = CALLED.get(method) or ("VolMin" if (model, trained) == (None, "linear") else f"{method}, {trained}")
+    own = CALLED.get(method) or ("VolMin" if (model, trained) == (None, "linear") else f"{method}, {trained}")
     options: dict[str, Any] = {"classes": classes, "sample_weight": table.sample_weight}
     options["transition_std"] = errors.transition_std
-    found = {judge: clean_accuracy(errors.given, classes[errors.proba.argmax(axis=1)], T, **options)}
-    if trained == "linear":
+    found = {judge or own: clean_accuracy(errors.given, classes[errors.proba.argmax(axis=1)], T, **options)}
+    if trained == "linear" and judge is None:
         name, baseline = make_baseline(trained, len(classes), random_state=random_state)
         baseline.set_params(classes=classes)  # a fold may lack one
         _, counts = np.unique(errors.given, return_counts=True)
@@ -129,6 +174,79 @@ def compare_classifiers(
     return found
 
 
+def split_column(table: Table, column: str, said: str) -> tuple[Table, NDArray[Any]]:
+    """Return a table without a column that is no feature, and the column; ``said`` is the option that names it."""
+    if not hasattr(table.X, "columns"):
+        raise ValueError(f"{said} {column!r} names a column of a table, but these are arrays or images; leave it out")
+    if column not in table.X.columns:
+        no_such(column, map(str, table.X.columns), "the table has no column")
+    values = table.X[column]
+    if values.isna().any():
+        raise ValueError(f"the column {column!r} ({said}) is empty in {int(values.isna().sum())} rows; fill it in")
+    rest = table.X.drop(columns=[column])
+    if not len(rest.columns):
+        raise ValueError(f"{said} {column!r} is the only column; nothing is left to learn from")
+    return replace(table, X=rest), values.astype(object).to_numpy()
+
+
+def named_by(table: Table, column: str) -> Table:
+    """Return a table whose rows are named by a column, which is then no feature; every name must occur once."""
+    rest, names = split_column(table, column, "--id")
+    seen = Counter(names.tolist())
+    if len(seen) < len(names):
+        name, times = seen.most_common(1)[0]
+        raise ValueError(f"the column {column!r} does not name the rows: {name!r} occurs {times} times; choose another")
+    return replace(rest, names=np.array([str(name) for name in names.tolist()], dtype=object))
+
+
+def read_probabilities(path: str | os.PathLike[str], table: Table) -> FloatArray:
+    """Read out-of-sample probabilities of the noisy labels of a table, shape (n_samples, n_classes).
+
+    An ``.npy`` file has one column per class, in sorted order, and so has the one array of an ``.npz`` file. The
+    columns of a CSV, TSV or Parquet file are called like the classes, or ``probability_CLASS``, as ``unflip predict``
+    writes them. If it has a column ``name``, the rows are found by their names, otherwise by their order.
+    """
+    classes, n = np.unique(labels(table)), len(table.names)
+    suffix = Path(path).suffix.lower()
+    if suffix in (".npy", ".npz"):
+        try:
+            loaded = np.load(path, allow_pickle=False)
+            proba = loaded if suffix == ".npy" else next(iter(loaded.values()))
+        except (OSError, ValueError, StopIteration) as error:
+            raise ValueError(f"{path} cannot be read as an array: {error}") from error
+        return np.asarray(proba, dtype=np.float64)
+    frame = read_table(path, False).X
+    chosen = []
+    for label in map(str, classes.tolist()):
+        name = next((name for name in (f"probability_{label}", label) if name in frame.columns), None)
+        if name is None:
+            no_such(label, map(str, frame.columns), f"{path} must have a column for each class, but has none for")
+        chosen.append(name)
+    proba = frame[chosen].to_numpy(dtype=np.float64, na_value=np.nan)
+    if "name" in frame.columns:
+        places = {str(name): k for k, name in enumerate(frame["name"].tolist())}
+        lost = [str(name) for name in table.names.tolist() if str(name) not in places]
+        if lost:
+            raise ValueError(f"{path} has no probabilities of {len(lost):,} of {n:,} rows, such as {lost[0]!r}")
+        return proba[[places[str(name)] for name in table.names.tolist()]]
+    if len(proba) != n:
+        raise ValueError(f"{path} has {len(proba):,} rows, but the data have {n:,}; give one for each, or their names")
+    return proba
+
+
+def explain_counts(errors: LabelErrors) -> str:
+    """Return a sentence that says how the number of suspects and that of wrong labels belong together."""
+    n, suspects = len(errors.scores), errors.suspects
+    among = float(errors.scores[suspects].sum())
+    if not len(suspects):
+        return f"No label has a likelier one, but about {errors.total:,.0f} of {n:,} are wrong without showing it."
+    return (
+        f"{len(suspects):,} of {n:,} labels are suspects, because another label is more likely there than the given "
+        f"one: about {among:,.0f} of these are wrong, and about {errors.total - among:,.0f} of the others, which makes "
+        f"{errors.total:,.0f} in all."
+    )
+
+
 def write_audit(
     errors: LabelErrors,
     table: Table,
@@ -137,15 +255,18 @@ def write_audit(
     title: str,
     command: str = "unflip audit",
     compared: Mapping[str, CleanAccuracy] | None = None,
+    id: str | None = None,
 ) -> dict[str, Any]:
     """Write what an audit found to a folder, and return its summary.
 
-    ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary.
+    ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary. ``id`` is the column that
+    names the rows, if there is one (:func:`named_by`); :func:`apply_corrections` will look for it.
 
     ::
 
-        suspects.csv    name, given, suggested, probability_wrong of the labels with a better suggestion, surest first
-        labels.csv      the same for every label, in the order of the table
+        suspects.csv    the labels with a better suggestion, surest first: name, given, suggested, probability_wrong;
+                        looks_like_1 to 3, rows of the suggested class that look like it; and the cells of the row
+        labels.csv      name, given, suggested, probability_wrong of every label, in the order of the table
         summary.json    the numbers
         index.html      the page
 
@@ -155,6 +276,8 @@ def write_audit(
 
     scores = {name: interval(score) for name, score in (compared or {}).items()}
     summary = summarize(errors) | ({"clean_accuracy": scores} if scores else {})
+    summary["columns"] = {"label": table.label, "id": id}
+    review = review_of(errors, table)
     page = audit_page(
         errors,
         [str(name) for name in table.names.tolist()],
@@ -171,11 +294,43 @@ def write_audit(
                 "suggested": errors.suggested[rows],
                 "probability_wrong": errors.scores[rows].round(6),
             }
+            if name == "suspects.csv":
+                columns |= review.columns(table.names, columns)
             write_columns(partial / name, columns)
         text = json.dumps({"made_with": f"unflip {__version__}", "data": title, **summary}, indent=1)
         (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
         write_page(page, partial / "index.html")
     return summary
+
+
+@dataclass(frozen=True, eq=False)
+class Review:
+    """What a reviewer sees of each suspect: rows that look like it, shape (n_suspects, 3), and the cells of its row."""
+
+    alike: IntArray
+    contents: RowContents | None = None  # of the suspects; None without columns that have names
+
+    def columns(self, names: NDArray[Any], taken: Container[str] = ()) -> dict[str, NDArray[Any]]:
+        """Return columns of a file; one that has a name of ours is called "... (data)"."""
+        named = np.append(names.astype(object), "")  # -1, the last, is no row
+        found = {f"looks_like_{k + 1}": named[rows] for k, rows in enumerate(self.alike.T)}
+        if self.contents is None:
+            return found
+        for k, name in enumerate(self.contents.columns):
+            cells = np.array([row[k] for row in self.contents.cells], dtype=object)
+            found[f"{name} (data)" if name in taken or name in found else name] = cells
+        return found
+
+
+def review_of(errors: LabelErrors, table: Table) -> Review:
+    """Return the contents of the suspects' rows, and the confidently labeled rows that look like them."""
+    suspects = errors.suspects
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # unused columns: the audit has told of them
+        X = samples(table.X, "linear")
+        X = Preprocessor().fit_transform(X) if hasattr(X, "columns") else np.nan_to_num(X)
+    contents = row_contents(table.X, errors, suspects) if hasattr(table.X, "columns") else None
+    return Review(look_alikes(X, errors, suspects, ALIKE), contents)
 
 
 def summarize(errors: LabelErrors) -> dict[str, Any]:
@@ -185,6 +340,7 @@ def summarize(errors: LabelErrors) -> dict[str, Any]:
         "n_suspects": len(errors.suspects),
         "expected_errors": errors.total,
         "error_rate": errors.rate,
+        "explanation": explain_counts(errors),
         "classes": [str(name) for name in errors.classes.tolist()],
         "noise_rates": errors.noise_rates.tolist(),
         "expected_errors_by_given_class": errors.n_errors.tolist(),
@@ -258,7 +414,7 @@ def audit_page(
                 float(np.clip(errors.scores[i], 0, 1)),
                 None if images is None else thumbnail(images[i], low, high),
             )
-            for i in suspects[: LISTED if images is None else LISTED_WITH_PICTURES]
+            for i in suspects
         ],
         n_samples=len(errors.given),
         n_suspects_total=len(suspects),

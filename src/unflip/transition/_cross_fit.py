@@ -219,8 +219,7 @@ def prepare(
 ) -> tuple[Problem, FloatArray, FloatArray]:
     """Return the problem in scaled, centered features, and the mean and scale of the given ones; see ``VolMin``."""
     w = np.ones(len(codes)) if weights is None else weights
-    order = np.argsort(codes, kind="stable")
-    order = order[w[order] > 0]
+    order = rows_in_order(codes, weights)
     total = float(w[order].sum())
     share = w[order] / total
     X = X[order]  # a copy
@@ -252,6 +251,12 @@ def prepare(
     return problem.with_penalty(penalty), mean, scale
 
 
+def rows_in_order(codes: IntArray, weights: FloatArray | None) -> IntArray:
+    """Return the rows that count, in the order of a problem: by their labels."""
+    order = np.argsort(codes, kind="stable")
+    return order if weights is None else order[weights[order] > 0]
+
+
 def choose_scaling(X: Any, codes: IntArray, weights: FloatArray | None, c: int) -> str:
     """Return "common" if it predicts held-out noisy labels clearly better than "each", and "each" otherwise.
 
@@ -272,7 +277,7 @@ def choose_scaling(X: Any, codes: IntArray, weights: FloatArray | None, c: int) 
     losses = []
     for scaling in ("each", "common"):
         problem, _, _ = prepare(X, codes, weights, c, 0.0, ALPHA * d, scaling)
-        if not _number_of_folds(problem):
+        if not number_of_folds(problem):
             return "each"
         losses.append(held_out_loss(problem))
     return "common" if losses[0] - losses[1] > LEAST_LEAD else "each"
@@ -285,7 +290,7 @@ def held_out_loss(problem: Problem) -> float:
 
         sum_i w_i (-log softmax(t z_i)[y_i])        z_i of the model that saw the other folds, t with the least sum
     """
-    c, codes, folds = len(problem.slices), problem.codes, problem.keys % _number_of_folds(problem)
+    c, codes, folds = len(problem.slices), problem.codes, problem.keys % number_of_folds(problem)
     z = np.empty((c, len(codes)))
     for k in np.unique(folds):
         z[:, folds == k] = problem.logits(*problem.unpack(fit_model(problem.take(folds != k), np.eye(c))), folds == k)
@@ -308,12 +313,25 @@ def cross_fit(
     Without the temperature, T would have to make up for penalized models, which are less sure than they should be. If T
     is ``known``, only the temperature is fitted.
     """
-    n_folds, c = _number_of_folds(problem), len(problem.slices)
+    n_folds, c = number_of_folds(problem), len(problem.slices)
     if not n_folds:
         return None
-    folds = _Folds(problem.with_penalty(ALPHA * problem.X.shape[1]), n_folds)
+    folds = _Folds(problem.with_penalty(ALPHA * problem.X.shape[1]), problem.keys % n_folds)
     T = folds.refine(T if known else (1 - LIFT) * T + LIFT / c, 1 if known else rounds, known)
     return T, *folds.model(T), folds.posteriors
+
+
+def held_out_posteriors(problem: Problem, T: FloatArray, folds: IntArray) -> FloatArray:
+    """Return P(clean | x) of each row from a model of the other folds, fitted through T, shape (n, c).
+
+    ``folds`` has the fold of each row. One temperature makes the noisy labels of all folds most likely.
+    """
+    alpha = ALPHA_SPARSE if problem.is_wide else ALPHA
+    models = _Folds(problem.with_penalty(alpha * problem.X.shape[1]), folds)
+    if problem.is_wide:  # the loss through T has many minima, that of the labels as they are has one
+        models.fit(np.eye(len(T)))
+    models.refine(T, 1, known=True)
+    return models.posteriors
 
 
 def cross_fit_wide(
@@ -326,11 +344,11 @@ def cross_fit_wide(
     of the held-out rows of each predicted class that they are most sure of. Minimum volume is not used. The penalty of
     the final model is the one with which held-out noisy labels are most likely through T.
     """
-    n_folds, c = _number_of_folds(problem), len(problem.slices)
+    n_folds, c = number_of_folds(problem), len(problem.slices)
     if not n_folds:
         return None
     d = problem.X.shape[1]
-    folds = _Folds(problem.with_penalty(ALPHA_SPARSE * d), n_folds)
+    folds = _Folds(problem.with_penalty(ALPHA_SPARSE * d), problem.keys % n_folds)
     folds.fit(np.eye(c))
     if T is not None:
         T = folds.refine(T, 1, known=True)
@@ -348,9 +366,9 @@ def cross_fit_wide(
 class _Folds:
     """The models of the folds, and the logits z (c, n) that each row gets from the model that did not see it."""
 
-    def __init__(self, problem: Problem, n_folds: int) -> None:
-        c = len(problem.slices)
-        self.problem, self.folds = problem, problem.keys % n_folds
+    def __init__(self, problem: Problem, folds: NDArray[Any]) -> None:
+        c, n_folds = len(problem.slices), int(folds.max()) + 1
+        self.problem, self.folds = problem, folds
         self.seen = [problem.take(self.folds != k) for k in range(n_folds)]
         self.models = [np.zeros(c * (problem.X.shape[1] + 1))] * n_folds
         self.z = np.empty((c, len(problem.weights)))
@@ -468,7 +486,7 @@ def _sparse_row_keys(X: Any) -> NDArray[np.uint32]:
     return np.array([zlib.crc32(places[a:b]) for a, b in pairwise(X.indptr)], dtype=np.uint32)
 
 
-def _number_of_folds(problem: Problem) -> int:
+def number_of_folds(problem: Problem) -> int:
     """Return five, two for large data, and zero for data with too few distinct rows."""
     (n, d), c = problem.X.shape, len(problem.slices)
     least = LEAST_ROWS_SPARSE if problem.is_wide else LEAST_ROWS

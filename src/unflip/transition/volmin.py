@@ -10,9 +10,10 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing
 
 from unflip._base import LinearClassifier, check_training_data, resolve_transition
-from unflip._validation import FloatArray
+from unflip._validation import FloatArray, IntArray
 from unflip.core.ldce import well_conditioned
 from unflip.transition._cross_fit import (
     Problem,
@@ -20,8 +21,11 @@ from unflip.transition._cross_fit import (
     cross_fit,
     cross_fit_wide,
     fit_model,
+    held_out_posteriors,
+    number_of_folds,
     posterior_std,
     prepare,
+    rows_in_order,
 )
 
 LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
@@ -170,27 +174,54 @@ class VolMin(LinearClassifier):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to noisy labels ``y`` of any kind; ``X`` may be sparse."""
+        self._fit(X, y, sample_weight)
+        return self
+
+    def fit_held_out(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, folds: int | IntArray = 5
+    ) -> FloatArray | None:
+        """Fit, and return P(clean = k | x) of each row from a model that did not see it, shape (n_samples, n_classes).
+
+        ``folds`` is the number of folds, or the fold of each row. If it is the number of folds in which T is
+        cross-fitted, the models are those of the last round. If there are too few rows to hold any out, return None.
+        """
+        problem, posteriors, rows = self._fit(X, y, sample_weight)
+        if posteriors is None:
+            return None
+        if not isinstance(folds, Integral):
+            codes = np.unique(folds, return_inverse=True)[1]
+            posteriors = held_out_posteriors(problem, self.transition_, codes[rows])
+        elif folds != number_of_folds(problem):
+            posteriors = held_out_posteriors(problem, self.transition_, problem.keys % folds)
+        # A row of weight zero was not learned from.
+        proba = np.empty((len(np.asarray(y)), len(self.classes_)))
+        unseen = np.delete(np.arange(len(proba)), rows)
+        proba[rows], proba[unseen] = posteriors, self.predict_proba(_safe_indexing(X, unseen)) if len(unseen) else 0
+        return proba
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, FloatArray | None, IntArray]:
+        """Fit, and return the problem, the posteriors of its rows that were held out, and which rows of X they are."""
         self._check_parameters()
         X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
         c, penalty = len(self.classes_), self.alpha * X.shape[1]
         self.scaling_ = choose_scaling(X, codes, weights, c) if self.scaling == "auto" else self.scaling
         problem, mean, scale = prepare(X, codes, weights, c, self.volume, penalty, self.scaling_)
         if self.transition is None:
-            T, W, b, posteriors = self._estimate(problem)
-            if posteriors is None:
-                posteriors = softmax(problem.logits(W, b), axis=0).T.astype(np.float64)
+            T, W, b, held_out = self._estimate(problem)
+            posteriors = softmax(problem.logits(W, b), axis=0).T.astype(np.float64) if held_out is None else held_out
             self.transition_std_ = posterior_std(posteriors, T, problem.weights * problem.total)
         else:
             T, estimator = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
             found = cross_fit_wide(problem, T, 1) if problem.is_wide else cross_fit(problem, T, 1, known=True)
             W, b = found[1:3] if found else problem.unpack(fit_model(problem, T))
+            held_out = found[3] if found else None
             self.transition_std_ = getattr(estimator, "transition_std_", np.zeros_like(T))
         self.transition_ = T
         prior = softmax(problem.logits(W, b), axis=0).astype(np.float64) @ problem.weights
         self.class_prior_ = prior / prior.sum()
         self.coef_ = W / scale
         self.intercept_ = b - self.coef_ @ mean
-        return self
+        return problem, held_out, rows_in_order(codes, weights)
 
     def _estimate(self, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
         """Return T, W (c, d), b (c,) and the posteriors of rows that were held out, if any were."""
