@@ -40,7 +40,8 @@ LIBRARIES = {
     "torch": ("deep/*", "transition/*"),
     "safetensors": ("deep/*", "models/*"),
     "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py"),
-    "pyarrow": ("_output.py", "datasets/*", "tables/read.py"),
+    "pyarrow": ("_output.py", "datasets/*", "tables/arrow.py"),
+    "charset_normalizer": ("tables/read.py",),  # pooch brings it
     "PIL": ("datasets/*", "tables/images.py"),
     "pooch": ("datasets/*",),
     "dask": ("*/dask.py", "*/_dask.py"),

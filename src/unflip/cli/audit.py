@@ -21,6 +21,7 @@ def audit(
     folds: Annotated[int, typer.Option(min=2, help="Each label is judged by a model trained on the other folds.")] = 5,
     weights: options.Weights = None,
     drop: options.Drop = None,
+    encoding: options.Encoding = None,
     image_size: options.ImageSize = None,
     epochs: options.Epochs = None,
     seed: options.Seed = 0,
@@ -44,8 +45,8 @@ def audit(
         check_network(trained, epochs)
         check_folder(out, FILES)
         with terminal.steps(trained) as tell:
-            tell(f"reading {data}")
-            table = terminal.read(data, label, weights, drop, image_size)
+            tell(f"reading {terminal.called(data)}")
+            table = terminal.read(data, label, weights, drop, image_size, encoding=encoding)
             judging = f"judging {len(table.y):,} labels"
             whole = method in ("auto", "trees", "forest")  # CorrectedClassifier, which deals the folds itself
             errors = audit_table(
@@ -63,7 +64,8 @@ def audit(
                 tell("comparing with a learner that trusts the labels")
             compared = compare_classifiers(errors, table, model=model, network=network, folds=folds, random_state=seed)
             tell(f"writing {out}")
-            summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared)
+            title = terminal.called(data, whole=False)
+            summary = write_audit(errors, table, out, title=title, compared=compared)
     if as_json:
         terminal.print_json({"out": str(out), **summary})
         return

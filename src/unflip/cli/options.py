@@ -11,10 +11,15 @@ from unflip import registry
 Network = StrEnum("Network", ("linear", "mlp", "cnn6"))
 Model = StrEnum("Model", ("auto", "logistic", "trees", "forest", "mcldce", "mlp", "cnn6"))
 ESTIMATORS = ", ".join(registry.names("transition"))
-DATA = "CSV, TSV, Parquet or NPZ file, or a folder of images, one folder per class."
+DATA = (
+    "CSV, TSV, JSON Lines, Parquet, Arrow or NPZ file; several files with the same columns, or a pattern such as "
+    "'data/*.csv'; - for standard input; or a folder of images, one folder per class."
+)
+ENCODING = "Encoding of text files, such as cp1251. UTF-8, UTF-16 with a byte order mark and cp1252 are found."
 T = f"T = P(given label | clean label) as JSON, CSV or NPY, or its estimator: {ESTIMATORS}; auto is the default one."
 EPOCHS = "Epochs of a network. The estimate of T uses its own number of epochs."
-Data = Annotated[Path, Argument(metavar="DATA", help=DATA)]
+Data = Annotated[list[Path], Argument(metavar="DATA...", help=DATA, show_default=False)]
+Encoding = Annotated[str | None, Option(metavar="NAME", help=ENCODING)]
 SavedModel = Annotated[Path, Argument(metavar="MODEL", help="Folder of a saved model.")]
 Label = Annotated[str | None, Option(metavar="COLUMN", help="Column of the labels, or their key in an NPZ file.")]
 Weights = Annotated[str | None, Option(metavar="COLUMN", help="Column of the sample weights.")]

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from unflip.cli.options import Json, SavedModel
-from unflip.cli.terminal import one_sentence, print_json, shown, steps
+from unflip.cli.options import Data, Encoding, Json, SavedModel
+from unflip.cli.terminal import called, one_sentence, print_json, shown, steps
 
-DATA = "CSV, TSV or Parquet file, a folder or a pattern of them; NPZ file, or a folder of images."
-OUT = "File for the predictions; its suffix chooses CSV, TSV or Parquet."
+OUT = "File for the predictions; its suffix chooses CSV, TSV or Parquet. - writes CSV to standard output."
 
 
 def predict(
     model: SavedModel,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA)],
+    data: Data,
     out: Annotated[Path, typer.Option(metavar="FILE", help=OUT)],
+    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
     """Predict the clean label of each row, with one probability per class.
@@ -34,16 +34,18 @@ def predict(
         from unflip.models import load
 
         check_output(out)
-        if out.exists() and data.exists() and out.samefile(data):
+        if as_json and str(out) == "-":
+            raise ValueError("--json and --out - both write to standard output; choose one of them")
+        if any(out.exists() and path.exists() and out.samefile(path) for path in data):
             raise ValueError(f"{out} is DATA itself; choose another file for the predictions")
         with steps() as tell:
             fitted = load(model)
             if is_streamed(fitted, data):
-                tell(f"predicting {data}")
-                found = predict_files(fitted, data, out)
+                tell(f"predicting {called(data)}")
+                found = predict_files(fitted, data, out, encoding=encoding)
             else:
-                tell(f"reading {data}")
-                table = read_for(fitted, data)
+                tell(f"reading {called(data)}")
+                table = read_for(fitted, data, encoding=encoding)
                 tell(f"predicting {len(table.X):,} rows")
                 predicted, proba = predict_table(fitted, table)
                 write_predictions(out, table, predicted, proba, fitted.classes_)
@@ -52,4 +54,4 @@ def predict(
         counts = {str(name): found[name] for name in fitted.classes_.tolist()}
         print_json({"out": str(out), "n_rows": found.total(), "predicted": counts})
     else:
-        typer.echo(f"{found.total():,} predictions: {shown(out)}")
+        typer.echo(f"{found.total():,} predictions: {shown(out)}", err=str(out) == "-")

@@ -7,8 +7,18 @@ import typer
 from rich.console import Console
 
 from unflip import registry
-from unflip.cli.options import ESTIMATORS, Data, Drop, ImageSize, Json, Label, NetworkOption, Seed, Weights
-from unflip.cli.terminal import one_sentence, print_json, print_noise, print_notes, print_unused_of, read, shown, steps
+from unflip.cli.options import ESTIMATORS, Data, Drop, Encoding, ImageSize, Json, Label, NetworkOption, Seed, Weights
+from unflip.cli.terminal import (
+    called,
+    one_sentence,
+    print_json,
+    print_noise,
+    print_notes,
+    print_unused_of,
+    read,
+    shown,
+    steps,
+)
 
 
 def transition(
@@ -21,6 +31,7 @@ def transition(
     ] = None,
     weights: Weights = None,
     drop: Drop = None,
+    encoding: Encoding = None,
     image_size: ImageSize = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -44,8 +55,8 @@ def transition(
             check_folder(out, FILES)
         trained = "linear" if network is None else network.value
         with steps(trained) as tell:
-            tell(f"reading {data}")
-            table = read(data, label, weights, drop, image_size)
+            tell(f"reading {called(data)}")
+            table = read(data, label, weights, drop, image_size, encoding=encoding)
             tell(f"estimating T from {len(table.X):,} rows")
             progress = False if as_json else "auto"
             noise = find_noise(table, network=network, method=method, random_state=seed, progress=progress)
