@@ -69,7 +69,7 @@ class TestDense:
             ({"X": X[:, 0], "y": y}, {}, r"shape \(4,\); expected numbers"),
             ({"X": X[:0], "y": y[:0]}, {}, "is empty"),
             ({"X": X * [1, np.inf], "y": y}, {}, "infinite values, the first in row 0"),
-            ({"X": X, "y": y}, {"drop": ["a", "b"]}, r"has no columns: leave out drop \('a', 'b'\)$"),
+            ({"X": X, "y": y}, {"drop": ["a", "b"]}, "takes no drop: leave out 'a', 'b'$"),
             ({"X": np.array([[{}]]), "y": y}, {}, "only pickle restores them"),
         ],
     )

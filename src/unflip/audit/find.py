@@ -20,6 +20,7 @@ from unflip._base import check_rows, resolve_transition, seeded, weighting
 from unflip._validation import FloatArray, IntArray, check_labels, check_transition
 from unflip.core import clean_posterior, clean_prior, inverted_posterior
 from unflip.noise import symmetric
+from unflip.tables.read import as_frame
 from unflip.transition._cross_fit import mean_log_likelihood
 from unflip.transition.volmin import VolMin
 
@@ -208,6 +209,7 @@ def find_label_errors(
     >>> bool(np.mean(noisy[found.suspects] != y[found.suspects]) > 0.9)
     True
     """
+    X, y = as_frame(X), as_frame(y)
     check_rows(X, y)
     given = np.asarray(y)
     known, codes = check_labels(given, classes)

@@ -1,5 +1,7 @@
-"""Arrays in NPZ files: rows of numbers, sparse or dense, and images."""
+"""Arrays in NPZ and safetensors files: rows of numbers, sparse or dense, and images."""
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +11,7 @@ from scipy import sparse
 
 from unflip._validation import check_same_length
 from unflip.datasets.npz import opened_npz, read_arrays, stored_names
-from unflip.tables.read import Table, make_table, no_such
+from unflip.tables.read import Table, as_frame, make_table, no_such
 
 SAMPLES = ("X", "x", "X_train", "x_train", "X_test", "x_test")  # names of the samples in an NPZ
 LABELS = ("y", "y_train", "y_noisy")
@@ -18,41 +20,74 @@ SPARSE = ("data", "indices", "indptr", "row", "col", "shape", "format")  # the a
 
 
 def read_npz(path: Path, label: str | Literal[False] | None, weights: str | None) -> Table:
-    """Read samples, labels and weights by their keys, as :func:`unflip.tables.read_table` describes it."""
+    """Read samples, labels and weights of an NPZ or safetensors file, as :func:`unflip.tables.read_table` says."""
+    if path.suffix.lower() == ".safetensors":
+        return read_arrays_of(_read_safetensors(path), label, weights, str(path))
     with opened_npz(path) as archive:
         there = stored_names(archive)
+    return _chosen(there, partial(read_arrays, path), label, weights, str(path))
+
+
+def read_arrays_of(
+    arrays: Mapping[str, Any], label: str | Literal[False] | None, weights: str | None, said: str = "the dict"
+) -> Table:
+    """Take samples, labels and weights from arrays or tensors by their names, like those of an NPZ file."""
+
+    def read(required: Iterable[str], optional: Iterable[str]) -> dict[str, Any]:
+        wanted = [*required, *(name for name in optional if name in arrays)]
+        found = {name: as_frame(arrays[name]) for name in wanted}
+        return {name: value if sparse.issparse(value) else np.asarray(value) for name, value in found.items()}
+
+    return _chosen(list(arrays), read, label, weights, said)
+
+
+def _chosen(
+    there: Sequence[str], read: Callable[..., dict[str, Any]], label: Any, weights: str | None, said: str
+) -> Table:
     beside = label if label and label.endswith(".npy") else None  # labels in a file of their own
     for name in (None if beside else label, weights):
         if name and name not in there:
-            no_such(name, there, f"{path} has no array")
+            no_such(name, there, f"{said} has no array")
     chosen = None if beside else label if label is not None else next((n for n in LABELS if n in there), None)
     twins = [letter + str(chosen)[1:] for letter in "Xx"] if chosen and chosen[0] in "yY" else []
     samples = next((name for name in (*twins, *SAMPLES) if name in there), None)
     prefixes = ["", *(f"{name}_" for name in (*twins, *SAMPLES))]
     prefix = next((prefix for prefix in prefixes if prefix + "data" in there), None)
     if samples is None and prefix is None:
-        no_such("X", there, f"{path} needs the samples as X or x_train, but has no array")
+        no_such("X", there, f"{said} needs the samples as X or x_train, but has no array")
     names = CLASSES if chosen else ()
     if samples is None:
         parts = [f"{prefix}{name}" for name in SPARSE]
-        found = read_arrays(path, [name for name in (chosen, weights) if name], [*parts, *names])
-        X, samples = _sparse_samples({name: found.get(f"{prefix}{name}") for name in SPARSE}, str(path)), "X"
+        found = read([name for name in (chosen, weights) if name], [*parts, *names])
+        X, samples = _sparse_samples({name: found.get(f"{prefix}{name}") for name in SPARSE}, said), "X"
     else:
-        found = read_arrays(path, [name for name in (samples, chosen, weights) if name], names)
-        X = _samples(found[samples], f"{samples} of {path}")
+        found = read([name for name in (samples, chosen, weights) if name], names)
+        X = _samples(found[samples], f"{samples} of {said}")
     y, sample_weight = (found[name] if name else None for name in (chosen, weights))
     if beside:
         y = _read_npy(beside)
     elif y is not None:
-        y = _named_labels(y, next((found[name] for name in CLASSES if name in found), None), str(path))
+        y = _named_labels(y, next((found[name] for name in CLASSES if name in found), None), said)
     n = X.shape[0]
-    table = make_table(X, y, sample_weight, np.arange(n), beside or chosen or None, str(path))
+    table = make_table(X, y, sample_weight, np.arange(n), beside or chosen or None, said)
     try:
         lengths = {samples: range(n), beside or chosen or "labels": y, weights or "weights": sample_weight}
         check_same_length(**lengths)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{said}: {error}") from error
     return table
+
+
+def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("reading safetensors needs safetensors: pip install 'unflip[data]'") from error
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
 
 
 def _read_npy(path: str) -> NDArray[Any]:
@@ -93,14 +128,21 @@ def _sparse_samples(parts: dict[str, NDArray[Any] | None], said: str) -> Any:
         matrix = matrix.tocsr()
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"{said} holds a damaged sparse matrix: {error}") from error
-    _samples(matrix.data.reshape(-1, 1) if matrix.nnz else np.ones((1, 1)), f"X of {said}")
+    return _checked_sparse(matrix, f"X of {said}")
+
+
+def _checked_sparse(matrix: Any, said: str) -> Any:
     if not all(matrix.shape):
-        raise ValueError(f"X of {said} is empty, of shape {matrix.shape}")
+        raise ValueError(f"{said} is empty, of shape {matrix.shape}")
+    if matrix.nnz:
+        _samples(matrix.data.reshape(-1, 1), said)  # which refuses what is not a finite number
     return matrix if matrix.dtype.kind == "f" else matrix.astype(np.float32)
 
 
-def _samples(values: NDArray[Any], said: str) -> NDArray[Any]:
+def _samples(values: Any, said: str) -> Any:
     """Rows of numbers as they are; images as float32 (n, channels, height, width), bytes scaled to [0, 1]."""
+    if sparse.issparse(values):
+        return _checked_sparse(values.tocsr(), said)
     if values.dtype.kind not in "biuf" or not 2 <= values.ndim <= 4:
         raise ValueError(
             f"{said} is {values.dtype} of shape {values.shape}; expected numbers of shape (n, features), or images "

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unflip.tables.read import PARQUET, FrameRows, Reading, check_unique, row_names, table_suffix
+from unflip.tables.read import PARQUET, FrameRows, Reading, check_unique, class_names, row_names, table_suffix
 
 BUFFER = 2**17  # bytes per column that are read of a Parquet file at once
 
@@ -69,7 +69,7 @@ class ArrowFile:
                     frame.index = counted
                     for name, classes in self.classes:
                         if name in frame:
-                            frame[name] = _class_names(frame[name], classes)
+                            frame[name] = class_names(frame[name], classes)
                     yield FrameRows(frame, None if self.hidden else names)
                     start = counted.stop
         except OSError as error:
@@ -129,13 +129,6 @@ def _class_labels(schema: Any) -> dict[str, tuple[str, ...]]:
         for name, feature in features.items()
         if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and feature.get("names")
     }
-
-
-def _class_names(column: Any, names: Sequence[str]) -> Any:
-    codes = column.fillna(-1).astype(np.int64)  # -1 is how datasets writes that there is no label
-    if len(codes) and codes.max() >= len(names):
-        raise ValueError(f"column {column.name!r} has the code {codes.max()}, but names for {len(names)} classes only")
-    return np.array([*names, None], dtype=object)[codes]
 
 
 def _arrow_kind(arrow: Any) -> str:

@@ -13,6 +13,7 @@ from unflip._validation import FloatArray, check_labels, check_prior, check_tran
 from unflip.models import Savable
 from unflip.registry import saved_classes
 from unflip.tables.preprocessing import Preprocessor
+from unflip.tables.read import as_frame
 
 
 class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
@@ -78,6 +79,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
+            A frame of any library that narwhals knows, a Hugging Face dataset or a tensor is taken as well.
         y : array-like of shape (n_samples,)
             Noisy labels of any kind.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -85,6 +87,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         evaluate : (X, y), default=None
             For a network, which keeps its accuracy on these samples after each epoch in ``history_``.
         """
+        X, y = as_frame(X), as_frame(y)
         check_rows(X, y)
         features = self.fit_preprocessor(X)
         seen = None if evaluate is None else (self.samples(evaluate[0]), evaluate[1])
@@ -147,7 +150,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     def samples(self, X: Any) -> Any:
         """Return X as the classifier takes it."""
         check_is_fitted(self)
-        return X if self.preprocessor_ is None else self.preprocessor_.transform(X)
+        return as_frame(X) if self.preprocessor_ is None else self.preprocessor_.transform(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely clean label of each sample, shape (n_samples,)."""

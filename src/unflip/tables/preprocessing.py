@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unflip._validation import FloatArray
 from unflip.models.folder import Savable
-from unflip.tables.read import DECIMAL_COMMA, _number, nearest
+from unflip.tables.read import DECIMAL_COMMA, _number, as_frame, nearest
 
 FEWEST_COUNTED = 3  # from this many rows on, 1, 2, 3 is a numbering and "a", "b", "c" are names
 SHARE = 0.9  # of the values: a column with as many numbers or dates is meant as such
@@ -89,6 +89,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         """Learn medians, means, deviations and categories of a data frame or array; y is ignored."""
         if not isinstance(self.max_categories, int | np.integer) or self.max_categories < 1:
             raise ValueError(f"max_categories must be a whole number >= 1; got {self.max_categories!r}")
+        X = as_frame(X)
         if _is_frame(X):
             self._choose_columns(_named(X))
         else:
@@ -114,6 +115,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         ``standardize`` is False, the numbers stay in their own units.
         """
         check_is_fitted(self)
+        X = as_frame(X)
         self._check_columns(X)
         parts = []
         if self.numbers_:

@@ -90,13 +90,15 @@ def read_table(
 
     Parameters
     ----------
-    path : path-like, list of them, or file object
+    path : path-like, list of them, file object, data frame, Dataset or dict of arrays
         ``.csv``, ``.tsv``, ``.jsonl`` (each also with ``.gz``), ``.parquet``, ``.arrow``, ``.feather``, ``.npz``, or a
         folder that has a folder of PNG or JPEG images for each class. Several files with the same columns, a pattern
         such as ``"data/*.csv"``, or a folder of them are read one after the other, and their rows are counted through;
         ``"-"`` is standard input. If semicolons separate the columns, numbers may have decimal commas. An NPZ has
         ``X`` and ``y``, or ``x_train`` and ``y_train``; X may be sparse, as :func:`scipy.sparse.save_npz` writes it; if
         it has ``classes``, y may be their numbers; uint8 images in it are scaled to [0, 1]. Pickled arrays are refused.
+        A frame of pandas, polars or any other library that narwhals knows, a Hugging Face dataset, and a dict of
+        arrays or tensors, which is read like an NPZ, are tables, too.
     label : str, None or False, default=None
         The label's column or, in an NPZ, its key or an ``.npy`` file. If None, a file with columns is read without
         labels, an NPZ with ``y``, and images are labeled with the names of their folders. If False, no labels are read.
@@ -116,6 +118,9 @@ def read_table(
     given: Any = path
     if isinstance(given, list | tuple) and len(given) == 1:
         given = given[0]
+    if not isinstance(given, str | os.PathLike | list | tuple) and not hasattr(given, "read"):
+        _refuse("DATA in memory", image_size=image_size, encoding=encoding)
+        return _from_memory(given, label, weights, drop)
     if hasattr(given, "read") or given == "-":
         given = spooled(given)
     several = table_files(given) if isinstance(given, list | tuple) or glob.has_magic(os.fspath(given)) else []
@@ -126,14 +131,14 @@ def read_table(
         from unflip.tables.images import has_images, read_images
 
         if has_images(source) or not tables_in(source):
-            _refuse(source, "a folder of images", weights=weights, drop=drop, label=label, encoding=encoding)
+            _refuse(f"{source}, a folder of images,", weights=weights, drop=drop, label=label, encoding=encoding)
             X, y, names = read_images(source, image_size)
             return make_table(X, y if label is not False else None, None, names, "folder", str(source))
         several = table_files(source)
     if image_size is not None:
         raise ValueError(f"an image size is for folders of images, but {source} is not one; leave it out")
-    if source.suffix.lower() == ".npz":
-        _refuse(source, "an NPZ file", drop=drop, encoding=encoding)
+    if source.suffix.lower() in (".npz", ".safetensors"):
+        _refuse(f"{source}, an NPZ file,", drop=drop, encoding=encoding)
         from unflip.tables.arrays import read_npz
 
         return read_npz(source, label, weights)
@@ -153,6 +158,29 @@ def read_table(
     y, sample_weight = (frame[name] if name else None for name in (label, weights))
     names = np.arange(len(frame)) if rows.names is None else rows.names
     return make_table(frame[features], y, sample_weight, names, label or None, said)
+
+
+def _from_memory(data: Any, label: str | Literal[False] | None, weights: str | None, drop: Sequence[str]) -> Table:
+    """A data frame, or arrays by their names."""
+    from unflip.tables.frames import is_frame
+
+    if isinstance(data, Mapping) and not is_frame(data):
+        from unflip.tables.arrays import read_arrays_of
+
+        _refuse("a dict of arrays", drop=drop)
+        return read_arrays_of(data, label, weights)
+    if not is_frame(data):
+        raise ValueError(f"a table is a path, a data frame or a dict with X and y; got {type(data).__name__}")
+    frame = as_frame(data)
+    check_unique(list(frame.columns))
+    features = choose_features(list(frame.columns), label or None, weights, "the data frame", drop=drop)
+    if len(frame) == 0:
+        raise ValueError(f"the data frame is empty: it has {len(frame.columns)} columns and no rows")
+    names = row_names(frame.index.to_series(), False)
+    frame = frame.reset_index(drop=True)
+    y, sample_weight = (frame[name] if name else None for name in (label, weights))
+    names = np.arange(len(frame)) if names is None else names
+    return make_table(frame[features], y, sample_weight, names, label or None, "the data frame")
 
 
 def spooled(stream: Any = "-") -> str:
@@ -613,6 +641,9 @@ def _files(path: str) -> list[str]:
     if path == "-":
         return [spooled()]
     if Path(path).is_dir():
+        if Path(path, "dataset_dict.json").exists():
+            splits = sorted(item.name for item in Path(path).iterdir() if item.is_dir())
+            raise ValueError(f"{path} holds the splits {', '.join(splits)} of a dataset; name one of these folders")
         if not (found := tables_in(Path(path))):
             raise ValueError(f"the folder {path} has no file that ends in {', '.join(TABLES)}")
         return found
@@ -795,14 +826,37 @@ def json_objects(path: str, encoding: str) -> Iterator[dict[str, Any]]:
             yield row
 
 
+def as_frame(data: Any) -> Any:
+    """Return a pandas frame or series, or an array, for what another library holds; anything else as it is.
+
+    Frames and series of polars, pyarrow, DuckDB and whatever else narwhals knows become pandas ones, tensors become
+    arrays, and a dataset of Hugging Face becomes a frame in which classes have their names. Dask collections stay: they
+    need not fit into memory.
+    """
+    library = type(data).__module__.split(".")[0]
+    if library in ("numpy", "pandas", "scipy", "builtins") or hasattr(type(data), "__dask_graph__"):
+        return data
+    from unflip.tables.frames import converted
+
+    return converted(data)
+
+
+def class_names(column: Any, names: Sequence[str]) -> Any:
+    """Return the names of classes for a column of their numbers, as Hugging Face's ``datasets`` stores them."""
+    codes = column.fillna(-1).astype(np.int64)  # -1 is how datasets writes that there is no label
+    if len(codes) and codes.max() >= len(names):
+        raise ValueError(f"column {column.name!r} has the code {codes.max()}, but names for {len(names)} classes only")
+    return np.array([*names, None], dtype=object)[codes]
+
+
 def check_unique(names: Sequence[str]) -> None:
     twice = [name for name, times in Counter(names).items() if name and times > 1]
     if twice:  # pandas would rename it
         raise ValueError(f"there is more than one column {twice[0]!r}; rename one of them")
 
 
-def _refuse(source: Path, kind: str, **options: Any) -> None:
+def _refuse(said: str, **options: Any) -> None:
     for name, value in options.items():
         if value:
-            said = ", ".join(map(repr, [value] if isinstance(value, str) else value))
-            raise ValueError(f"{source} is {kind}, which has no columns: leave out {name} ({said})")
+            values = ", ".join(map(repr, [value] if isinstance(value, str) else value))
+            raise ValueError(f"{said} takes no {name.replace('_', ' ')}: leave out {values}")

@@ -22,6 +22,7 @@ from unflip.tables.read import (
     JsonLinesFile,
     Reading,
     TextFile,
+    as_frame,
     check_same_kind,
     choose_features,
     column_kind,
@@ -53,9 +54,11 @@ def open_source(
     source : Source, arrays, path, iterable, Dask array or Dask dataframe
         One of
 
-        - X, with ``y``: an array, memmap, sparse matrix, data frame or Dask collection; or the tuple (X, y);
-        - a Parquet or CSV file, with the meaning that :func:`read_table` gives it, but with numbers or booleans as its
-          features; a folder or a list of such files, a pattern such as ``"data/*.parquet"``, or an ``.npy`` file;
+        - X, with ``y``: an array, tensor, memmap, sparse matrix, data frame of any library that narwhals knows, Hugging
+          Face dataset or Dask collection; or the tuple (X, y);
+        - a Parquet, Arrow, CSV or JSON Lines file, with the meaning that :func:`read_table` gives it, but with numbers
+          or booleans as its features; a folder or a list of such files, a pattern such as ``"data/*.parquet"``, or an
+          ``.npy`` file;
         - an iterable of blocks (X, y) or (X, y, weights), or a function without arguments that returns one. An
           iterator, such as a generator, can be read only once.
     y : array-like, Dask collection or path of an .npy file, default=None
@@ -84,6 +87,7 @@ def open_source(
     if isinstance(source, tuple) and len(source) in (2, 3) and getattr(source[0], "ndim", 0) == 2 and y is None:
         source, y, weights = (*source, weights)[:3]
     columns = [columns] if isinstance(columns, str) else columns
+    source, y, weights = map(as_frame, (source, y, weights))
     paths = table_files(source)
     if paths and not paths[0].endswith(".npy"):
         if y is not None:
