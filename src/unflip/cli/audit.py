@@ -21,6 +21,7 @@ def audit(
     folds: Annotated[int, typer.Option(min=2, help="Each label is judged by a model trained on the other folds.")] = 5,
     weights: options.Weights = None,
     drop: options.Drop = None,
+    text: options.TextOption = options.Text.tfidf,
     image_size: options.ImageSize = None,
     epochs: options.Epochs = None,
     seed: options.Seed = 0,
@@ -45,7 +46,7 @@ def audit(
         check_folder(out, FILES)
         with terminal.steps(trained) as tell:
             tell(f"reading {data}")
-            table = terminal.read(data, label, weights, drop, image_size)
+            table = terminal.read(data, label, weights, drop, image_size, text=text)
             judging = f"judging {len(table.y):,} labels"
             whole = method in ("auto", "trees", "forest")  # CorrectedClassifier, which deals the folds itself
             errors = audit_table(

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ def read(
     drop: list[str] | None,
     image_size: str | None,
     kinds: Mapping[str, str] | None = None,
+    *,
+    text: str = "tfidf",
 ) -> Any:
     """Read DATA with its labels; ``kinds`` are those of columns that are already known."""
     from unflip.tables import read_table
@@ -49,7 +52,8 @@ def read(
             f"it must be HEIGHTxWIDTH, such as 32x32; got {image_size!r}", param_hint="--image-size"
         )
     sides = None if size is None else (int(size[1]), int(size[2]))
-    return read_table(data, label, weights, drop or (), image_size=sides, kinds=kinds)
+    table = read_table(data, label, weights, drop or (), image_size=sides, kinds=kinds)
+    return replace(table, text=str(text))
 
 
 def required(label: str | None, data: Path) -> str:

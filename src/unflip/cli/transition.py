@@ -7,7 +7,19 @@ import typer
 from rich.console import Console
 
 from unflip import registry
-from unflip.cli.options import ESTIMATORS, Data, Drop, ImageSize, Json, Label, NetworkOption, Seed, Weights
+from unflip.cli.options import (
+    ESTIMATORS,
+    Data,
+    Drop,
+    ImageSize,
+    Json,
+    Label,
+    NetworkOption,
+    Seed,
+    Text,
+    TextOption,
+    Weights,
+)
 from unflip.cli.terminal import one_sentence, print_json, print_noise, print_notes, print_unused_of, read, shown, steps
 
 
@@ -21,6 +33,7 @@ def transition(
     ] = None,
     weights: Weights = None,
     drop: Drop = None,
+    text: TextOption = Text.tfidf,
     image_size: ImageSize = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -45,7 +58,7 @@ def transition(
         trained = "linear" if network is None else network.value
         with steps(trained) as tell:
             tell(f"reading {data}")
-            table = read(data, label, weights, drop, image_size)
+            table = read(data, label, weights, drop, image_size, text=text)
             tell(f"estimating T from {len(table.X):,} rows")
             progress = False if as_json else "auto"
             noise = find_noise(table, network=network, method=method, random_state=seed, progress=progress)
