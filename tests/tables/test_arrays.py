@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from unflip.tables import read_table
+from unflip.commands.predict import predict_table, read_for
+from unflip.linear import MCLDCEClassifierCV
+from unflip.models import load
+from unflip.tables import Preprocessor, TableClassifier, read_table
 
 
 class TestDense:
@@ -109,6 +112,20 @@ class TestSparse:
         table = read_table(tmp_path / "t.npz")
         assert (table.X != X).nnz == 0
         assert table.y.tolist() == y.tolist()
+
+    def test_a_model_takes_it(self, words, tmp_path):
+        """As dense rows that are neither centered nor scaled; a model that takes none of it gets dense rows."""
+        X, y = words[0][::5].astype(float), words[1][::5]
+        model = TableClassifier(MCLDCEClassifierCV(np.eye(2))).fit(X, y)
+        plain = MCLDCEClassifierCV(np.eye(2)).fit(X, y)
+        np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X))
+        np.testing.assert_allclose(model.predict_proba(X.toarray()), plain.predict_proba(X))
+        model.save(tmp_path / "model")
+        sparse.save_npz(tmp_path / "X.npz", X)
+        table = read_for(load(tmp_path / "model"), tmp_path / "X.npz")
+        np.testing.assert_allclose(predict_table(load(tmp_path / "model"), table, 100)[1], plain.predict_proba(X))
+        dense = Preprocessor().fit(X.toarray())
+        np.testing.assert_allclose(dense.transform(X), dense.transform(X.toarray()))
 
     def test_mistakes(self, tmp_path):
         X = sparse.random_array((20, 6), density=0.3, format="csr", rng=np.random.default_rng(0))

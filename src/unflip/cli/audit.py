@@ -22,6 +22,7 @@ def audit(
     weights: options.Weights = None,
     drop: options.Drop = None,
     encoding: options.Encoding = None,
+    text: options.TextOption = options.Text.tfidf,
     image_size: options.ImageSize = None,
     epochs: options.Epochs = None,
     seed: options.Seed = 0,
@@ -46,7 +47,7 @@ def audit(
         check_folder(out, FILES)
         with terminal.steps(trained) as tell:
             tell(f"reading {terminal.called(data)}")
-            table = terminal.read(data, label, weights, drop, image_size, encoding=encoding)
+            table = terminal.read(data, label, weights, drop, image_size, text=text, encoding=encoding)
             judging = f"judging {len(table.y):,} labels"
             whole = method in ("auto", "trees", "forest")  # CorrectedClassifier, which deals the folds itself
             errors = audit_table(

@@ -51,6 +51,7 @@ def fit(
     weights: options.Weights = None,
     drop: options.Drop = None,
     encoding: options.Encoding = None,
+    text: options.TextOption = options.Text.tfidf,
     page: Annotated[Path | None, Option(metavar="FOLDER", help=PAGE, show_default=False)] = None,
     out_of_core: Annotated[bool, Option("--out-of-core", help=BLOCKS)] = False,
     dask: Annotated[str | None, Option(metavar="ADDRESS", help=WORKERS, show_default=False)] = None,
@@ -91,11 +92,14 @@ def fit(
             if out_of_core:
                 T = None if transition == "auto" else transition
                 further |= {"weights": weights, "drop": drop or (), "sample_size": sample, "dask": dask}
-                further["encoding"] = encoding
+                further |= {
+                    "encoding": encoding,
+                    "text": "lsa" if text == "tfidf" else str(text),
+                }  # which sums can hold
                 fitted = fit_out_of_core(data, terminal.required(label, data), transition=T, **further)
             else:
                 tell(f"reading {terminal.called(data)}")
-                table = terminal.read(data, label, weights, drop, image_size, encoding=encoding)
+                table = terminal.read(data, label, weights, drop, image_size, text=text, encoding=encoding)
                 T, label = terminal.read_matrix(transition, table, trained, seed), table.label
                 further |= {"epochs": epochs, "progress": False if as_json else "auto"}
                 fitted = fit_table(table, method=method, network=trained, transition=T, **further)

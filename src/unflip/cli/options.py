@@ -9,6 +9,7 @@ from typer import Argument, Option
 from unflip import registry
 
 Network = StrEnum("Network", ("linear", "mlp", "cnn6"))
+Text = StrEnum("Text", ("tfidf", "lsa", "wordllama"))
 Model = StrEnum("Model", ("auto", "logistic", "trees", "forest", "mcldce", "mlp", "cnn6"))
 ESTIMATORS = ", ".join(registry.names("transition"))
 DATA = (
@@ -25,6 +26,11 @@ Label = Annotated[str | None, Option(metavar="COLUMN", help="Column of the label
 Weights = Annotated[str | None, Option(metavar="COLUMN", help="Column of the sample weights.")]
 Drop = Annotated[list[str] | None, Option(metavar="COLUMN", help="Leave this column out. May be repeated.")]
 ImageSize = Annotated[str | None, Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, e.g. to 32x32.")]
+TEXT = (
+    "What columns of free text become: TF-IDF of words and characters, its 100 main directions (lsa), or static "
+    "embeddings (wordllama, which needs unflip[text])."
+)
+TextOption = Annotated[Text, Option("--text", help=TEXT)]
 MODEL = (
     "auto compares several models, corrected and as they are, and takes the best. logistic, trees and forest are "
     "corrected for the noise; mcldce is the closed form; networks need PyTorch, and cnn6 is for images."

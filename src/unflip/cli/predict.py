@@ -46,7 +46,7 @@ def predict(
             else:
                 tell(f"reading {called(data)}")
                 table = read_for(fitted, data, encoding=encoding)
-                tell(f"predicting {len(table.X):,} rows")
+                tell(f"predicting {len(table.names):,} rows")
                 predicted, proba = predict_table(fitted, table)
                 write_predictions(out, table, predicted, proba, fitted.classes_)
                 found = Counter(predicted.tolist())

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ def read(
     kinds: Mapping[str, str] | None = None,
     *,
     encoding: str | None = None,
+    text: str = "tfidf",
 ) -> Any:
     """Read DATA with its labels; ``kinds`` are those of columns that are already known."""
     from unflip.tables import read_table
@@ -53,7 +55,8 @@ def read(
             f"it must be HEIGHTxWIDTH, such as 32x32; got {image_size!r}", param_hint="--image-size"
         )
     sides = None if size is None else (int(size[1]), int(size[2]))
-    return read_table(paths, label, weights, drop or (), image_size=sides, kinds=kinds, encoding=encoding)
+    table = read_table(paths, label, weights, drop or (), image_size=sides, kinds=kinds, encoding=encoding)
+    return replace(table, text=str(text))
 
 
 def required(label: str | None, data: Path | list[Path]) -> str:

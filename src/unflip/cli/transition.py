@@ -7,7 +7,20 @@ import typer
 from rich.console import Console
 
 from unflip import registry
-from unflip.cli.options import ESTIMATORS, Data, Drop, Encoding, ImageSize, Json, Label, NetworkOption, Seed, Weights
+from unflip.cli.options import (
+    ESTIMATORS,
+    Data,
+    Drop,
+    Encoding,
+    ImageSize,
+    Json,
+    Label,
+    NetworkOption,
+    Seed,
+    Text,
+    TextOption,
+    Weights,
+)
 from unflip.cli.terminal import (
     called,
     one_sentence,
@@ -32,6 +45,7 @@ def transition(
     weights: Weights = None,
     drop: Drop = None,
     encoding: Encoding = None,
+    text: TextOption = Text.tfidf,
     image_size: ImageSize = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -56,8 +70,8 @@ def transition(
         trained = "linear" if network is None else network.value
         with steps(trained) as tell:
             tell(f"reading {called(data)}")
-            table = read(data, label, weights, drop, image_size, encoding=encoding)
-            tell(f"estimating T from {len(table.X):,} rows")
+            table = read(data, label, weights, drop, image_size, text=text, encoding=encoding)
+            tell(f"estimating T from {len(table.names):,} rows")
             progress = False if as_json else "auto"
             noise = find_noise(table, network=network, method=method, random_state=seed, progress=progress)
             if out is not None:

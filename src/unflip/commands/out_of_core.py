@@ -42,6 +42,7 @@ def fit_out_of_core(
     weights: str | None = None,
     drop: tuple[str, ...] | list[str] = (),
     encoding: str | None = None,
+    text: Any = "lsa",
     transition: Any = None,
     test: Table | Callable[[dict[str, str]], Table] | None = None,
     sample_size: int = 100_000,
@@ -68,6 +69,9 @@ def fit_out_of_core(
         The columns of the labels and of the sample weights, and columns to leave out.
     encoding : str, default=None
         As in :func:`unflip.tables.read_table`.
+    text : {"lsa", "wordllama"}, default="lsa"
+        What becomes of columns of free text, see :class:`~unflip.tables.Preprocessor`. TF-IDF itself has too many
+        columns for sums over the rows.
     transition : array-like of shape (n_classes, n_classes) or path, default=None
         T[i, j] = P(noisy = j | clean = i), or its file, see :func:`read_transition`. If None, it is estimated from the
         sample; the labels of a class without a row in the sample are then treated as correct, with a warning.
@@ -123,7 +127,7 @@ def fit_out_of_core(
             _check_weights(drawn.weighs, split.weights, parts, f"the weights {weights!r} of {path}")
         unused = unused_columns(split.rows)
         sample, y, w = split.taken(split.sample, unused)
-        preprocessor = Preprocessor().fit(sample)
+        preprocessor = Preprocessor(text=text).fit(sample)
         if callable(test):
             test = test(preprocessor.kinds)
         estimator = std = None
@@ -131,7 +135,7 @@ def fit_out_of_core(
             tell(f"estimating T from {len(y):,} rows")
             T, std, estimator = _estimated(preprocessor.transform(sample, standardize=False), y, w, classes)
         tell(f"summing up {n - len(split.held):,} rows")
-        used = [*preprocessor.numbers_, *preprocessor.categories_]
+        used = [*preprocessor.kinds]
         function = SumFolds(preprocessor, classes, random_state, MCLDCEClassifierCV().cv, split.limit, split.kept)
         sums: FoldSums = reduce_blocks(source.only(used), function, **how)
     if sums.n_rows != n:

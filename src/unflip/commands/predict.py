@@ -37,7 +37,7 @@ def predict_table(model: Any, table: Table, block: int = BLOCK) -> tuple[NDArray
     """
     _check_predicts(model)
     X = _samples(model, table.X)
-    starts = range(0, len(X), block)
+    starts = range(0, X.shape[0], block)
     proba = np.concatenate([model.predict_proba(_safe_indexing(X, slice(k, k + block))) for k in starts])
     return model.classes_[proba.argmax(axis=1)], proba
 

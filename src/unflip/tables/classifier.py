@@ -4,7 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from unflip import registry
@@ -14,6 +16,7 @@ from unflip.models import Savable
 from unflip.registry import saved_classes
 from unflip.tables.preprocessing import Preprocessor
 from unflip.tables.read import as_frame
+from unflip.tables.text import Text
 
 
 class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
@@ -32,7 +35,8 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         Any classifier of the package that can be saved; it is cloned. If None, :class:`~unflip.CorrectedClassifier`
         compares several models.
     max_categories : int, default=50
-        As in :class:`~unflip.tables.Preprocessor`.
+    text : {"tfidf", "lsa", "wordllama"}, default="tfidf"
+        As in :class:`~unflip.tables.Preprocessor`. A classifier that takes no sparse matrix gets "lsa" for "tfidf".
 
     Attributes
     ----------
@@ -69,9 +73,10 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     metadata_: dict[str, Any]
     noise_: dict[str, Any]
 
-    def __init__(self, classifier: Any = None, *, max_categories: int = 50) -> None:
+    def __init__(self, classifier: Any = None, *, max_categories: int = 50, text: Text = "tfidf") -> None:
         self.classifier = classifier
         self.max_categories = max_categories
+        self.text = text
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, evaluate: Any = None) -> Self:
         """Fit to noisy labels.
@@ -98,9 +103,13 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.preprocessor_ = None
         if np.ndim(X) > 2:
             return X
-        entry = registry.find_class(type(self._unfitted()).__name__)
+        classifier = self._unfitted()
+        entry = registry.find_class(type(classifier).__name__)
         standardize = entry is None or not entry.own_scale
-        self.preprocessor_ = Preprocessor(self.max_categories, standardize=standardize).fit(X)
+        if sparse.issparse(X) and not get_tags(classifier).input_tags.sparse:
+            X = X.toarray()
+        text: Text = "lsa" if self.text == "tfidf" and not get_tags(classifier).input_tags.sparse else self.text
+        self.preprocessor_ = Preprocessor(self.max_categories, standardize=standardize, text=text).fit(X)
         return self.preprocessor_.transform(X, standardize=False)
 
     def fit_features(
@@ -142,7 +151,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def standardized(self, features: Any) -> Any:
         """Return the features of :meth:`fit_preprocessor` as the classifier takes them."""
-        if self.preprocessor_ is None or not self.preprocessor_.standardize:
+        if self.preprocessor_ is None or not self.preprocessor_.standardize or sparse.issparse(features):
             return features
         numbers, others = np.split(features, [len(self.preprocessor_.numbers_)], axis=1)
         return np.hstack([(numbers - self.preprocessor_.mean_) / self.preprocessor_.scale_, others])

@@ -74,6 +74,7 @@ class Table:
     names: NDArray[Any]
     label: str | None  #: the label's column
     class_names: tuple[str, ...]
+    text: Any = "tfidf"  #: what becomes of columns of free text, see :class:`~unflip.tables.Preprocessor`
 
 
 def read_table(
@@ -108,9 +109,9 @@ def read_table(
         Columns to leave out.
     image_size : (height, width), default=None
         Resize the images of a folder. If None, images of different sizes are refused.
-    kinds : dict of str to {"number", "category"}, default=None
-        The kind of each column, as the fitted model knows it. In a text file the cells of a category are then read as
-        they are written. If None, the cells of a column decide.
+    kinds : dict of str to {"number", "category", "text"}, default=None
+        The kind of each column, as the fitted model knows it. In a text file the cells of a category or text are then
+        read as they are written. If None, the cells of a column decide.
     encoding : str, default=None
         The encoding of text files, such as "cp1251". If None, it is found: by a byte order mark, else UTF-8, else
         cp1252 with a warning.
@@ -509,7 +510,7 @@ class TextFile:
         """Read one of the runs, which begins with the row ``start``."""
         import pandas as pd
 
-        written = {*how.text, *(name for name, kind in how.kinds.items() if kind == "category")} & set(self.header)
+        written = {*how.text, *(name for name, kind in how.kinds.items() if kind != "number")} & set(self.header)
         options = self._options(how.label) | {"dtype": {name or UNNAMED: str for name in written}}
         if how.columns is not None:
             options["usecols"] = [name or UNNAMED for name in how.columns]
