@@ -43,3 +43,16 @@ def features() -> Features:
             arrays["x_test"].astype(np.float32),
             arrays["y_test"].astype(np.int64),
         )
+
+
+@pytest.fixture(scope="session")
+def suite():
+    """A function that returns the path of a real table or text, such as "text/sst2"; the test skips without it."""
+
+    def path(name: str) -> Path:
+        found = Path(os.environ.get("UNFLIP_DATA", "nowhere")) / "suite" / f"{name}.csv.gz"
+        if not found.is_file():
+            pytest.skip(f"{found} does not exist: UNFLIP_DATA names a directory without the suite")
+        return found
+
+    return path

@@ -38,10 +38,12 @@ LIBRARIES = {
     "threadpoolctl": ("tables/blocks.py",),  # scikit-learn brings it
     "typer": ("cli.py", "cli/*"),
     "torch": ("deep/*", "transition/*"),
-    "safetensors": ("deep/*", "models/*"),
+    "safetensors": ("deep/*", "models/*", "tables/arrays.py"),
     "onnx": ("models/_onnx.py",),
     "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py"),
-    "pyarrow": ("_output.py", "datasets/*", "tables/read.py"),
+    "pyarrow": ("_output.py", "datasets/*", "tables/arrow.py"),
+    "narwhals": ("tables/frames.py",),
+    "charset_normalizer": ("tables/read.py",),  # pooch brings it
     "PIL": ("datasets/*", "tables/images.py"),
     "pooch": ("datasets/*",),
     "dask": ("*/dask.py", "*/_dask.py"),

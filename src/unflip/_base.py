@@ -1,5 +1,6 @@
 """Shared by every classifier of the package: checking data, labels and T, and predicting from linear scores."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.extmath import safe_sparse_dot
@@ -114,12 +116,16 @@ def weighting(model: Any, weights: FloatArray | None) -> dict[str, Any]:
 def fit_codes(model: Any, X: Any, codes: IntArray, weights: FloatArray | None) -> Any:
     """Fit a classifier to codes, some of which may be missing; :func:`predicted_codes` knows which.
 
-    Weights reach the classifier if it takes them. XGBoost accepts labels only without gaps.
+    Weights reach the classifier if it takes them. XGBoost accepts labels only without gaps. That an iterative solver
+    stops early is not worth a warning for each fold: what counts is how well the model predicts labels that it did not
+    see, which is measured.
     """
     present, labels = np.unique(codes, return_inverse=True)
     if len(present) == 1:
         return _Constant(int(present[0]))
-    with config_context(enable_metadata_routing=False):  # the weights are our own, not the user's to route
+    # The weights are our own, not the user's to route.
+    with config_context(enable_metadata_routing=False), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, labels, **weighting(model, weights))
     model.codes_ = present
     return model

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,12 @@ Write = Callable[[Mapping[str, NDArray[Any]]], None]
 def check_output(path: str | os.PathLike[str]) -> Path:
     """Return the path of a file of columns to write, or say what its name should be."""
     target = Path(path)
+    if str(path) == "-":
+        return target
     if target.suffix.lower() not in (*SEPARATORS, *PARQUET):
-        raise ValueError(f"{target} must end in .csv, .tsv or .parquet, which determines the format")
+        raise ValueError(
+            f"{target} must end in .csv, .tsv or .parquet, which determines the format, or be - for standard output"
+        )
     if target.suffix.lower() in PARQUET and find_spec("pyarrow") is None:
         raise ModuleNotFoundError("writing Parquet needs pyarrow: pip install 'unflip[data]'")
     check_place(target)
@@ -35,6 +39,8 @@ def check_output(path: str | os.PathLike[str]) -> Path:
 
 def check_place(path: str | os.PathLike[str]) -> None:
     """Refuse, before any work, a path where nothing can be written."""
+    if str(path) == "-":
+        raise ValueError("a folder cannot be written to standard output; name a folder instead of -")
     target = Path(path).resolve()
     place = next(parent for parent in target.parents if parent.exists())
     if not place.is_dir():
@@ -55,22 +61,18 @@ def written_columns(path: str | os.PathLike[str]) -> Iterator[Write]:
     """Provide a function that writes columns under their names, one block of rows at a time.
 
     All blocks have the same columns, of the same kinds; masked values are missing. The file takes its place at the end,
-    whole or not at all; a file with this name is replaced.
+    whole or not at all; a file with this name is replaced. "-" is standard output, to which each block is written at
+    once.
     """
     target = check_output(path)
+    if str(path) == "-":
+        yield _rows_writer(sys.stdout, ",")
+        sys.stdout.flush()
+        return
     with replaced(target) as partial, ExitStack() as stack:
         if target.suffix.lower() not in PARQUET:
             file = stack.enter_context(partial.open("w", encoding="utf-8", newline=""))
-            writer = csv.writer(file, delimiter=SEPARATORS[target.suffix.lower()])
-            header: list[str] = []
-
-            def write_rows(columns: Mapping[str, NDArray[Any]]) -> None:
-                if not header:
-                    header.extend(columns)
-                    writer.writerow(header)
-                writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-
-            yield write_rows
+            yield _rows_writer(file, SEPARATORS[target.suffix.lower()])
             return
         import pyarrow
         from pyarrow import parquet
@@ -102,6 +104,19 @@ def _parquet_column(column: NDArray[Any]) -> Any:
     if column.dtype.kind not in "biuf":
         return pyarrow.array([None if value is None else str(value) for value in column.tolist()], pyarrow.string())
     return pyarrow.array(np.ma.getdata(column), mask=np.ma.getmaskarray(column))
+
+
+def _rows_writer(file: IO[str], separator: str) -> Write:
+    writer = csv.writer(file, delimiter=separator, lineterminator="\n" if file is sys.stdout else "\r\n")
+    header: list[str] = []
+
+    def write(columns: Mapping[str, NDArray[Any]]) -> None:
+        if not header:
+            header.extend(columns)
+            writer.writerow(header)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+    return write
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:

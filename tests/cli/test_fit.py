@@ -230,3 +230,69 @@ def test_a_new_estimator_is_saved(tmp_path, toys):
     X = np.random.default_rng(0).normal(size=(60, 2)) + 3 * np.eye(3, 2)[np.arange(60) % 3]
     model = toys["transition"]().fit(X, np.arange(60) % 3)
     np.testing.assert_array_equal(load(model.save(tmp_path / "m")).transition_, model.transition_)
+
+
+class TestText:
+    """A table of comments: fit, predict, transition and audit read the same columns in the same way."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def comments(tmp_path_factory):
+        from tests.tables.test_text import sentences
+        from unflip.noise import corrupt
+
+        frame, y = sentences(300)
+        names, codes = np.unique(y, return_inverse=True)
+        frame["kind"] = names[corrupt(codes, T, random_state=0)]
+        place = tmp_path_factory.mktemp("comments")
+        frame.to_csv(place / "comments.csv", index=False)
+        frame[["note", "kind"]].to_csv(place / "only.csv", index=False)
+        np.save(place / "T.npy", T)
+        np.save(place / "y.npy", y)
+        return place
+
+    def test_to_a_model_and_predictions(self, comments, tmp_path):
+        options = ("--label", "kind", "--model", "mcldce", "--transition", comments / "T.npy")
+        done = invoke("fit", comments / "comments.csv", *options, "--out", tmp_path / "model")
+        assert done.exit_code == 0, done.output
+        assert "not used" not in done.output
+        assert load(tmp_path / "model").kinds == {"age": "number", "town": "category", "note": "text"}
+        done = invoke("predict", tmp_path / "model", comments / "comments.csv", "--out", tmp_path / "p.csv")
+        assert done.exit_code == 0, done.output
+        predicted = pd.read_csv(tmp_path / "p.csv")["prediction"]
+        assert np.mean(predicted == np.load(comments / "y.npy")) > 0.9
+
+    def test_static_embeddings_by_choice(self, comments, tmp_path):
+        for name in ("tokenizers", "wordllama"):
+            pytest.importorskip(name, reason="unflip[text] is not installed")
+        options = ("--label", "kind", "--model", "mcldce", "--text", "wordllama", "--out", tmp_path / "model")
+        done = invoke("fit", comments / "only.csv", *options)
+        assert done.exit_code == 0, done.output
+        model = load(tmp_path / "model")
+        assert model.preprocessor_.text == "wordllama"
+        assert model.n_features_in_ == 1
+        assert model.classifier_.n_features_in_ == 256
+
+    def test_out_of_core(self, comments, tmp_path):
+        options = ("--label", "kind", "--out-of-core", "--out", tmp_path / "model")
+        done = invoke("fit", comments / "comments.csv", *options)
+        assert done.exit_code == 0, done.output
+        assert load(tmp_path / "model").preprocessor_.text == "lsa"
+
+    def test_suspects(self, comments, tmp_path):
+        options = ("--label", "kind", "--model", "mcldce", "--transition", comments / "T.npy", "--folds", 3)
+        done = invoke("audit", comments / "comments.csv", *options, "--out", tmp_path / "audit")
+        assert done.exit_code == 0, done.output
+        wrong = pd.read_csv(comments / "comments.csv")["kind"] != np.load(comments / "y.npy")
+        suspects = pd.read_csv(tmp_path / "audit" / "suspects.csv")["name"]
+        assert wrong[suspects].mean() > 0.9
+        assert wrong[suspects].sum() > 0.8 * wrong.sum()
+
+    def test_the_noise_without_a_word_of_solvers_that_stop_early(self, comments):
+        """The default model, in a process of its own: nothing but steps is written to the terminal."""
+        done = start("transition", comments / "only.csv", "--label", "kind", "--json")
+        found, errors = done.communicate(timeout=250)
+        assert done.returncode == 0, errors
+        assert "warning" not in errors.lower()
+        assert ".py" not in errors
+        assert np.abs(json.loads(found)["transition"] - T).max() < 0.15

@@ -1,15 +1,20 @@
 """How the labels are flipped."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-pytest.importorskip("pandas")
+from tests.cli.conftest import invoke
+from unflip.cli import app
+from unflip.noise import corrupt, pairflip
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
 pytest.importorskip("safetensors")
 pytest.importorskip("jinja2")
-from tests.cli.conftest import invoke
-from unflip.noise import corrupt, pairflip
 
 
 def test_transition_is_taken_back_by_the_others(folder, tmp_path, quick):
@@ -56,3 +61,47 @@ def test_another_estimator_by_its_name(folder, tmp_path, quick):
     refused = invoke("fit", *data, "--transition", "anchor", "--out-of-core", "--out", tmp_path / "blocks")
     assert refused.exit_code == 2
     assert "auto or a file" in refused.stderr
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "feather", "arrows", "cp1252.csv", "utf-16.tsv", "pattern", "-", "fit"])
+def test_every_format_gives_the_same(folder, tmp_path, kind):
+    """The same rows in any format, with one estimator that is quick."""
+    frame = pd.read_csv(folder / "people.csv").assign(größe=1.5)
+    path, more, given = tmp_path / f"people.{kind}", ("--label", "kind", "--method", "anchor", "--json"), None
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    expected = json.loads(invoke("transition", tmp_path / "people.csv", *more).stdout)
+    if kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True, double_precision=15)
+    elif kind == "feather":
+        frame.to_feather(path)
+    elif kind == "arrows":
+        table = pa.Table.from_pandas(frame)
+        with pa.ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table)
+    elif "." in kind:
+        frame.to_csv(path, index=False, encoding=kind.split(".")[0], sep="\t" if "tsv" in kind else ",")
+    elif kind == "pattern":
+        path = tmp_path / "part-*.csv"
+        for k in range(3):
+            frame[100 * k : 100 * (k + 1)].to_csv(tmp_path / f"part-{k}.csv", index=False)
+    elif kind == "-":
+        path, given = "-", (tmp_path / "people.csv").read_bytes()
+    else:  # several files, out of core
+        for k in range(3):
+            frame[100 * k : 100 * (k + 1)].to_json(tmp_path / f"part-{k}.jsonl", orient="records", lines=True)
+        parts = sorted(tmp_path.glob("*.jsonl"))
+        options = ("--label", "kind", "--out-of-core", "--json", "--transition", folder / "T.npy")
+        done = invoke("fit", *parts, *options, "--out", tmp_path / "m")
+        assert done.exit_code == 0, done.output
+        whole = invoke("fit", tmp_path / "people.csv", *options, "--out", tmp_path / "n")
+        assert json.loads(done.stdout)["n_train"] == json.loads(whole.stdout)["n_train"]
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        done = CliRunner().invoke(app, ["transition", str(path), *more], input=given)
+    assert done.exit_code == 0, done.output
+    np.testing.assert_allclose(json.loads(done.stdout)["transition"], expected["transition"], rtol=1e-6)
+    assert ("read as cp1252" in done.stderr) == (kind == "cp1252.csv")
+    if kind == "pattern":
+        several = invoke("transition", *sorted(tmp_path.glob("part-*.csv")), *more)
+        assert json.loads(several.stdout) == expected

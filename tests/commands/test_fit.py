@@ -43,7 +43,7 @@ class TestFit:
     def test_columns_of_no_use_are_named_although_rows_were_split(self, fitted):
         assert fitted.unused == {
             "id": "it numbers the rows",
-            "note": "every value is different: names or free text",
+            "note": "every value is different: names or codes",
         }
         assert set(fitted.model.preprocessor_.numbers_) == set("abcd")
         assert set(fitted.model.preprocessor_.categories_) == {"town"}

@@ -398,11 +398,11 @@ class TestCommand:
         done = invoke("predict", tmp_path / "model", folder / "parts", "--out", tmp_path / "p.csv", "--json")
         assert json.loads(done.stdout)["n_rows"] == N
 
-    def test_a_folder_of_tables_needs_it(self, folder, tmp_path):
-        done = invoke("fit", folder / "parts", "--label", "kind", "--out", tmp_path / "model")
-        assert done.exit_code == 1
-        assert "is a folder of tables, such as 0.parquet" in done.stderr
-        assert "--out-of-core" in done.stderr
+    def test_a_folder_of_tables_is_read_whole_without_it(self, folder, tmp_path):
+        options = ("--label", "kind", "--model", "mcldce", "--json")
+        done = invoke("fit", folder / "parts", *options, "--out", tmp_path / "model")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["n_train"] > 0
 
     @pytest.mark.parametrize(
         ("options", "code", "words"),

@@ -92,7 +92,7 @@ def test_round_trip_is_exact(make, trees, tmp_path):
     np.testing.assert_array_equal(back.predict(frame), model.predict(frame))
     assert type(back.classifier_) is type(model.classifier_)
     assert type(back.classifier) is type(model.classifier)
-    assert back.unused_ == model.unused_ == {"note": "every value is different: names or free text"}
+    assert back.unused_ == model.unused_ == {"note": "every value is different: names or codes"}
     assert back.metrics_ == {"clean_accuracy": {"estimate": 0.9, "low": 0.8, "high": 1.0}}
     assert back.metadata_ == {"data": "trees.csv", "rows": 150}
     if hasattr(model, "transition_"):

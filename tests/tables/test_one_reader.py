@@ -5,6 +5,7 @@ with the kinds of columns that the model knows. What they read is compared here,
 """
 
 import gzip
+import json
 import re
 import warnings
 
@@ -119,7 +120,15 @@ FRAMES = {
     "nothing but nulls": FRAME.assign(b=None),
     "no rows": FRAME[:0],
 }
-FILES = [*(("t.csv", name) for name in TEXTS), *(("t.parquet", name) for name in FRAMES), ("t.csv.gz", "plain")]
+LINES = ["parquet", "missing values", "whole numbers, the last missing", "a missing label", "lists", "lists as labels"]
+FILES = [
+    *(("t.csv", name) for name in TEXTS),
+    *((f"t.{suffix}", name) for name in FRAMES for suffix in ("parquet", "feather", "arrow")),
+    *(("t.jsonl", name) for name in LINES),
+    ("t.csv.gz", "plain"),
+    ("t.csv.utf-16.csv", "unicode"),
+    ("t.cp1252.tsv.gz", "tabs"),
+]
 
 
 @pytest.fixture(params=FILES, ids=lambda file: f"{file[1]} ({file[0]})")
@@ -128,8 +137,19 @@ def path(request, tmp_path):
     path = tmp_path / file
     if file.endswith(".parquet"):
         FRAMES[name].to_parquet(path, row_group_size=5)
+    elif file.endswith(".jsonl"):
+        rows = FRAMES[name].to_dict("records")
+        kept = (
+            {key: value for key, value in row.items() if isinstance(value, list) or not pd.isna(value)} for row in rows
+        )
+        path.write_text("\n".join(map(json.dumps, kept)))
+    elif file.endswith((".feather", ".arrow")):
+        table = pa.Table.from_pandas(FRAMES[name])
+        opened = pa.ipc.new_file if file.endswith(".feather") else pa.ipc.new_stream
+        with opened(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=5)
     else:
-        content = TEXTS[name].encode()
+        content = TEXTS[name].encode("utf-16" if "utf-16" in file else "cp1252" if "cp1252" in file else "utf-8")
         path.write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
     return path
 
@@ -142,7 +162,7 @@ def tried(read, path):
             return read(path)
     except ValueError as error:
         name = re.escape(str(path))
-        message = re.sub(rf"^{name}(, row groups? \d+( to \d+)?)?(, rows \d+ to \d+)?: ", "", str(error))
+        message = re.sub(rf"^{name}(, (row groups?|batch(es)?) \d+( to \d+)?)?(, rows \d+ to \d+)?: ", "", str(error))
         return re.sub(r"\(\d+ (missing|such \w+)\)", "", message)
 
 

@@ -108,7 +108,7 @@ def test_free_text_is_left_out_and_frequent_categories_are_kept():
     words = [f"word {i}" for i in range(60)]
     frame = pd.DataFrame({"text": [*words, *words[:30]], "town": [f"t{i % 9}" for i in range(81)] + ["t0"] * 9})
     fitted = Preprocessor(max_categories=4).fit(frame)
-    assert fitted.unused_ == {"text": "it has 60 different values in 90 rows: names or free text"}
+    assert fitted.unused_ == {"text": "it has 60 different values in 90 rows: names or codes"}
     assert fitted.categories_ == {"town": ["t0", "t1", "t2", "t3"]}
     np.testing.assert_array_equal(fitted.transform(frame)[:6], np.eye(6, 4))  # t4 and t5 are rare: zero everywhere
 
@@ -422,9 +422,9 @@ class TestAlmostNumbers:
 
     def test_free_text_is_still_called_so(self):
         names = [f"{i} Main Street" for i in range(20)]
-        assert "names or free text" in Preprocessor().fit(column(names)).unused_["c"]
+        assert "names or codes" in Preprocessor().fit(column(names)).unused_["c"]
         tickets = [*map(str, range(70)), *(f"A/5 {i}" for i in range(30))]
-        assert "names or free text" in Preprocessor().fit(column(tickets)).unused_["c"]
+        assert "names or codes" in Preprocessor().fit(column(tickets)).unused_["c"]
 
     def test_a_model_asks_for_numbers_as_it_takes_them(self):
         fitted = Preprocessor().fit(pd.DataFrame({"c": [1.5, 2.5, 4.0]}))

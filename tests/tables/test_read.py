@@ -1,7 +1,10 @@
 """Reading tables: each format gives the same samples, and each mistake in a file is named."""
 
+import codecs
 import gzip
 import io
+import json
+import os
 import sys
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 
 from tests.tables.conftest import CSV, image, written
 from unflip.tables import read_table
+from unflip.tables.read import spooled
 
 pd = pytest.importorskip("pandas", reason="unflip[data] is not installed")
 Image = pytest.importorskip("PIL.Image", reason="unflip[data] is not installed")
@@ -125,9 +129,6 @@ class TestText:
             read_table(written(tmp_path, text), **options)
 
     def test_files_that_are_not_what_they_say(self, tmp_path):
-        (tmp_path / "latin.csv").write_bytes("a,b\nü,1\n".encode("latin-1"))
-        with pytest.raises(ValueError, match="not text in UTF-8"):
-            read_table(tmp_path / "latin.csv")
         whole = gzip.compress(CSV.encode() * 50)
         for name, content in [("cut", whole[:-20]), ("other", CSV.encode()), ("bits", whole[:12] + bytes(20))]:
             (tmp_path / f"{name}.csv.gz").write_bytes(content)
@@ -162,84 +163,212 @@ class TestParquet:
             read_table(tmp_path / "d.parquet", "y")
 
 
-class TestArrays:
-    X, y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 1, 0])
+class TestEncodings:
+    """The same rows in any encoding that is found or named, on real texts."""
 
-    def saved(self, tmp_path, **arrays):
-        np.savez(tmp_path / "t.npz", **arrays)
-        return tmp_path / "t.npz"
+    @pytest.fixture
+    def texts(self, suite):
+        """Headlines and questions in ASCII, some with letters of Western Europe."""
+        frame = pd.read_csv(suite("text/banking77"), usecols=["text", "label"]).iloc[::20]
+        frame["text"] = frame["text"].str.replace("'", "’") + " " + frame["label"].map("Größe {}, naïve, £5".format)
+        return frame.reset_index(drop=True)
 
-    @pytest.mark.parametrize(
-        ("keys", "label"),
-        [
-            (("X", "y"), None),
-            (("x_train", "y_train"), None),
-            (("X", "given"), "given"),
-            (("x_test", "y_test"), "y_test"),
-        ],
-    )
-    def test_keys(self, tmp_path, keys, label):
-        table = read_table(self.saved(tmp_path, **dict(zip(keys, (self.X, self.y), strict=True))), label)
-        np.testing.assert_array_equal(table.X, self.X)
-        np.testing.assert_array_equal(table.y, self.y)
-        assert table.label == keys[1]
-        assert table.names.tolist() == [0, 1, 2, 3]
+    def read(self, frame, path, encoding, **options):
+        frame.to_csv(path, index=False, encoding=encoding)
+        return read_table(path, "label", **options)
 
-    def test_the_samples_belong_to_the_label(self, tmp_path):
-        path = self.saved(tmp_path, x_train=self.X, y_train=self.y, x_test=-self.X[:3], y_test=self.y[:3])
-        np.testing.assert_array_equal(read_table(path, "y_test").X, -self.X[:3])
-        np.testing.assert_array_equal(read_table(path).X, self.X)
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+    @pytest.mark.parametrize("name", ["t.csv", "t.tsv.gz", "t.txt"])
+    def test_byte_order_marks(self, texts, tmp_path, encoding, name):
+        separator = "," if "csv" in name else "\t"
+        texts.to_csv(tmp_path / name, index=False, encoding=encoding, sep=separator)
+        table = read_table(tmp_path / name, "label")
+        assert table.X["text"].tolist() == texts["text"].tolist()
+        assert table.y.tolist() == texts["label"].tolist()
 
-    def test_no_labels_wanted(self, tmp_path):
-        assert read_table(self.saved(tmp_path, X=self.X, y=[1, 1, 1, 1]), False).y is None
+    @pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE])
+    def test_either_order_of_utf_16(self, tmp_path, mark):
+        order = "utf-16-le" if mark == codecs.BOM_UTF16_LE else "utf-16-be"
+        (tmp_path / "t.csv").write_bytes(mark + CSV.encode(order))
+        check_pets(read_table(tmp_path / "t.csv", "kind", "w"))
 
-    def test_labels_in_a_column_and_as_bytes(self, tmp_path):
-        path = self.saved(tmp_path, X=self.X, y=np.array([[b"p"], [b"q"], [b"q"], [b"p"]]), w=[1, 2, 3, 4])
-        table = read_table(path, weights="w")
-        assert table.y.tolist() == ["p", "q", "q", "p"]
-        assert table.sample_weight.tolist() == [1, 2, 3, 4]
+    def test_cp1252_is_found_and_told(self, texts, tmp_path):
+        with pytest.warns(UserWarning, match="not text in UTF-8; it is read as cp1252"):
+            table = self.read(texts, tmp_path / "t.csv", "cp1252")
+        assert table.X["text"].tolist() == texts["text"].tolist()
 
-    def test_images_become_channels_first_in_unit_range(self, tmp_path):
-        rng = np.random.default_rng(0)
-        pixels = rng.integers(0, 256, (4, 6, 5, 3), dtype=np.uint8)
-        last = read_table(self.saved(tmp_path, X=pixels, y=self.y)).X
-        assert (last.shape, last.dtype) == ((4, 3, 6, 5), np.float32)
-        assert last[1, 2, 3, 4] == np.float32(pixels[1, 3, 4, 2]) / np.float32(255)
-        grey = read_table(self.saved(tmp_path, X=pixels[..., 0], y=self.y)).X
-        np.testing.assert_array_equal(grey[:, 0], last[:, 0])
-        first = read_table(self.saved(tmp_path, X=pixels.transpose(0, 3, 1, 2), y=self.y)).X
-        np.testing.assert_array_equal(first, last)
+    def test_one_letter_at_the_end(self, tmp_path):
+        (tmp_path / "t.csv").write_bytes(("a,y\n" + "1,p\n" * 400_000 + "2,né\n").encode("cp1252"))
+        with pytest.warns(UserWarning, match="cp1252"):
+            assert read_table(tmp_path / "t.csv", "y").class_names == ("né", "p")
 
     @pytest.mark.parametrize(
-        ("arrays", "options", "match"),
+        ("words", "encoding"),
         [
-            ({"Z": X, "y": y}, {}, "has no array 'X'.* It has 'Z', 'y'"),
-            ({"X": X, "y": y}, {"label": "Y"}, "no array 'Y'; did you mean 'y'"),
-            ({"X": X, "y": y[:3]}, {}, "lengths differ: X has 4, y has 3"),
-            ({"X": X, "y": np.eye(4)}, {}, "one label per row is needed. For one-hot rows, give the place of the 1"),
-            ({"X": X, "y": 3}, {}, "one label per row"),
-            ({"X": X, "y": [0.5, 1, 2, 2]}, {}, "looks like a number to predict"),
-            ({"X": X, "y": [0, np.nan, 1, 1]}, {}, "the label is missing in row 1 .1 missing"),
-            ({"X": X, "y": ["a", "", "b", "b"]}, {}, "the label is missing in row 1"),
-            ({"X": X[:, 0], "y": y}, {}, r"shape \(4,\); expected numbers"),
-            ({"X": X[:0], "y": y[:0]}, {}, "is empty"),
-            ({"X": X * [1, np.inf], "y": y}, {}, "infinite values, the first in row 0"),
-            ({"X": X, "y": y}, {"drop": ["a", "b"]}, r"has no columns: leave out drop \('a', 'b'\)$"),
-            ({"X": np.array([[{}]]), "y": y}, {}, "only pickle restores them"),
+            ("кошка собака хорошая погода", "cp1251"),
+            ("кошка собака хорошая погода", "koi8-r"),
+            ("猫 狗 天气 很好", "gb18030"),
+            ("ねこ いぬ テスト データ", "shift-jis"),
+            ("żółw gęś książka łąka ślimak", "cp1250"),
+            ("schön größer müde Äpfel über", "cp437"),
         ],
     )
-    def test_mistakes(self, tmp_path, arrays, options, match):
+    def test_other_encodings_are_refused_until_they_are_named(self, tmp_path, words, encoding):
+        lines = [f"{k},{word} x{k % 7}" for k, word in enumerate(words.split() * 25)]
+        (tmp_path / "t.csv").write_bytes("\n".join(["a,y", *lines]).encode(encoding))
+        with pytest.raises(ValueError, match="not text in UTF-8 .*ame the encoding, encoding=.* --encoding"):
+            read_table(tmp_path / "t.csv", "y")
+        table = read_table(tmp_path / "t.csv", "y", encoding=encoding)
+        assert {name.split()[0] for name in table.class_names} == set(words.split())
+
+    def test_utf_16_without_a_mark_is_named(self, tmp_path):
+        (tmp_path / "t.csv").write_bytes(CSV.encode("utf-16-le"))
+        with pytest.raises(ValueError, match="zero bytes.* It may be in utf-16-le.*--encoding utf-16-le"):
+            read_table(tmp_path / "t.csv", "kind")
+        check_pets(read_table(tmp_path / "t.csv", "kind", "w", encoding="UTF-16LE"))
+
+    def test_mistakes(self, tmp_path):
+        path = written(tmp_path, CSV)
+        with pytest.raises(ValueError, match="unknown encoding 'utf-99'; for example utf-8"):
+            read_table(path, encoding="utf-99")
+        with pytest.raises(ValueError, match="not text in the encoding that was named"):
+            read_table(written(tmp_path, "a,y\nü,1\nb,2\n"), encoding="ascii")
+        pd.DataFrame({"a": [1, 2]}).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(ValueError, match="has no encoding, which only text has; leave out 'cp1252'"):
+            read_table(tmp_path / "t.parquet", encoding="cp1252")
+
+
+class TestJsonLines:
+    def test_as_from_csv(self, suite, tmp_path):
+        frame = pd.read_csv(suite("tables/primary_tumor"))
+        lines = [row.dropna().to_dict() for _, row in frame.iterrows()]  # a key that is absent is missing
+        (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        with gzip.open(tmp_path / "t.ndjson.gz", "wt", encoding="utf-8") as file:
+            file.write("\n\n".join(map(json.dumps, lines)) + "\n")
+        expected = read_table(suite("tables/primary_tumor"), "target")
+        for name in ("t.jsonl", "t.ndjson.gz"):
+            table = read_table(tmp_path / name, "target")
+            assert table.y.tolist() == expected.y.tolist()
+            assert set(table.X.columns) == set(expected.X.columns)
+            for column in expected.X.columns:
+                found, wanted = (t.X[column].fillna("?").tolist() for t in (table, expected))
+                assert found == wanted, column
+
+    def test_types_are_those_of_json(self, tmp_path):
+        rows = [
+            '{"a": 1, "b": "1", "c": true, "y": "None"}',
+            '{"y": "q", "d": [1], "a": 2.5}',
+            '{"y": "q", "b": "\u2028"}',
+        ]
+        table = read_table(written(tmp_path, "\n".join(rows), "t.jsonl"), "y")
+        assert list(table.X.columns) == ["a", "b", "c", "d"]
+        np.testing.assert_array_equal(table.X["a"], [1, 2.5, np.nan])
+        assert table.X["b"].tolist()[::2] == ["1", "\u2028"]
+        assert table.class_names == ("None", "q")
+
+    @pytest.mark.parametrize(
+        ("text", "match"),
+        [
+            ('{"a": 1}\n{"a": 2', "line 2 is not JSON.* Each line must be a JSON object"),
+            ("[1, 2]\n", "line 1 must be a JSON object such as .* got .1, 2."),
+            ("\n\n", "is empty"),
+            ('{"a": 1, "y": "p"}\n{"a": 2}\n{"a": 2, "y": "q"}', "the label 'y' is missing in row 1 .1 missing"),
+        ],
+    )
+    def test_mistakes(self, tmp_path, text, match):
         with pytest.raises(ValueError, match=match):
-            read_table(self.saved(tmp_path, **arrays), **options)
+            read_table(written(tmp_path, text, "t.jsonl"), "y")
+
+
+class TestSeveral:
+    """Several files are one table; what a column is depends on all of them."""
+
+    @pytest.fixture
+    def parts(self, suite, tmp_path):
+        frame = pd.read_csv(suite("tables/vehicle"))
+        for number, start in enumerate(range(0, len(frame), 300)):
+            frame[start : start + 300].to_csv(tmp_path / f"part-{number}.csv", index=False)
+        return tmp_path
+
+    def test_lists_patterns_and_folders(self, parts, suite):
+        expected = read_table(suite("tables/vehicle"), "target")
+        files = [parts / f"part-{number}.csv" for number in range(3)]
+        for path in (files, parts / "*.csv", str(parts / "part-[0-2].csv"), parts, [parts / "part-*.csv"]):
+            table = read_table(path, "target")
+            pd.testing.assert_frame_equal(table.X, expected.X)
+            assert table.y.tolist() == expected.y.tolist()
+            assert table.names.tolist() == expected.names.tolist()
+
+    def test_a_column_is_what_all_files_say(self, tmp_path):
+        written(tmp_path, "a,y,w\n01,1,2\n2,2,1\n", "a.csv")
+        written(tmp_path, "y,a,w,other\nx,b,1,0\n2,,1,0\n", "b.csv")
+        table = read_table(tmp_path / "*.csv", "y", "w")
+        assert table.X["a"].fillna("").tolist() == ["01", "2", "b", ""]
+        assert table.y.tolist() == ["1", "2", "x", "2"]
+        assert table.sample_weight.tolist() == [2, 1, 1, 1]
+
+    def test_one_file_of_a_pattern(self, tmp_path):
+        written(tmp_path, CSV)
+        for path in (tmp_path / "t*.csv", [tmp_path / "t.csv"]):
+            check_pets(read_table(path, "kind", "w"))
+
+    def test_other_formats(self, parts, suite):
+        expected = read_table(suite("tables/vehicle"), "target")
+        for number in range(3):
+            part = pd.read_csv(parts / f"part-{number}.csv")
+            part.to_json(parts / f"part-{number}.jsonl", orient="records", lines=True)
+            part.to_feather(parts / f"part-{number}.feather")
+        for kind in ("jsonl", "feather"):
+            pd.testing.assert_frame_equal(read_table(parts / f"*.{kind}", "target").X, expected.X)
+
+    def test_mistakes(self, parts):
+        with pytest.raises(FileNotFoundError, match=r"nothing-\*.csv does not exist"):
+            read_table(parts / "nothing-*.csv")
+        written(parts, CSV, "part-3.csv")
+        with pytest.raises(ValueError, match="part-3.csv, unlike .*part-0.csv, has no column 'COMPACTNESS'"):
+            read_table(parts / "*.csv", "target")
+        written(parts, '{"a": 1}', "part-3.jsonl")
+        with pytest.raises(ValueError, match="of different kinds, .csv, .jsonl; give one kind"):
+            read_table(parts)
+
+
+class TestStreams:
+    @pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "jsonl", "parquet", "feather", "npz"])
+    def test_the_first_bytes_tell_the_format(self, tmp_path, kind, monkeypatch):
+        frame = pd.read_csv(io.StringIO(CSV))
+        path = tmp_path / f"t.{kind}"
+        if "csv" in kind or kind == "tsv":
+            frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+        elif kind == "jsonl":
+            frame.to_json(path, orient="records", lines=True)
+        elif kind == "npz":
+            np.savez(path, X=frame[["w"]], y=frame["kind"].to_numpy(str))
+        else:
+            (frame.to_parquet if kind == "parquet" else frame.to_feather)(path)
+        expected = read_table(path, "y" if kind == "npz" else "kind")
+        for given in (io.BytesIO(path.read_bytes()), "-"):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+            table = read_table(given, "y" if kind == "npz" else "kind")
+            assert table.y.tolist() == expected.y.tolist()
+            pd.testing.assert_frame_equal(pd.DataFrame(table.X), pd.DataFrame(expected.X))
+
+    def test_text_and_a_file_that_is_removed(self):
+        stream = io.StringIO(CSV)
+        check_pets(read_table(stream, "kind", "w"))
+        path = spooled(stream)
+        assert os.path.exists(path)
+        del stream
+        assert not os.path.exists(path)
 
 
 @pytest.mark.parametrize("name", ["0.parquet", "0.csv", "year=2020/0.tsv.gz"])
 def test_a_folder_of_tables(tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
-    written(tmp_path, CSV, name)
-    for options in ({}, {"label": "kind"}, {"label": False}, {"weights": "w"}):
-        with pytest.raises(ValueError, match=r"a folder of tables, such as 0\..* use --out-of-core, or fit_"):
-            read_table(tmp_path, **options)
+    frame = pd.read_csv(io.StringIO(CSV))
+    frame.to_parquet(tmp_path / name) if "parquet" in name else frame.to_csv(
+        tmp_path / name, index=False, sep="\t" if "tsv" in name else ","
+    )
+    check_pets(read_table(tmp_path, "kind", "w"))
     image(tmp_path, "cat/1.png")
     with pytest.raises(ValueError, match="lies next to the class folders|does not end in .png"):
         read_table(tmp_path)

@@ -20,6 +20,7 @@ from unflip._base import check_rows, resolve_transition, seeded, weighting
 from unflip._validation import FloatArray, IntArray, check_labels, check_same_length, check_transition
 from unflip.core import clean_posterior, clean_prior, inverted_posterior
 from unflip.noise import symmetric
+from unflip.tables.read import as_frame
 from unflip.transition._cross_fit import mean_log_likelihood
 from unflip.transition.volmin import VolMin
 
@@ -346,6 +347,7 @@ def _judged(
     if X is None and pred_probs is None:
         raise ValueError("X is missing; give the samples, or pred_probs=, their out-of-sample probabilities")
     check_rows(y if X is None else X, y)
+    X, y = as_frame(X), as_frame(y)
     given = np.asarray(y)
     known, codes = check_labels(given, classes)
     if np.bincount(codes).max() < 2:

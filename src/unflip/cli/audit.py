@@ -1,5 +1,6 @@
 """``unflip audit``: which labels of a table are probably wrong."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,8 @@ def audit(
     groups: Annotated[str | None, typer.Option(metavar="COLUMN", help=GROUPS)] = None,
     weights: options.Weights = None,
     drop: options.Drop = None,
+    encoding: options.Encoding = None,
+    text: options.TextOption = options.Text.tfidf,
     image_size: options.ImageSize = None,
     epochs: options.Epochs = None,
     seed: options.Seed = 0,
@@ -61,9 +64,10 @@ def audit(
         _check_judge(probabilities, judge, model, network)
         check_folder(out, FILES)
         with terminal.steps(trained) as tell:
-            tell(f"reading {data}")
+            tell(f"reading {terminal.called(data)}")
             saved = None if judge is None else load(judge)
-            table, group = _read(data, label, id_, groups, weights, drop, image_size, getattr(saved, "kinds", {}))
+            read = partial(terminal.read, text=text, encoding=encoding)
+            table, group = _read(read, data, label, id_, groups, weights, drop, image_size, getattr(saved, "kinds", {}))
             judging = f"judging {len(table.y):,} labels"
             T = terminal.read_matrix(transition, table, trained, seed)
             if saved is not None:
@@ -91,7 +95,8 @@ def audit(
                 errors, table, model=model, network=network, folds=folds, random_state=seed, judge=named
             )
             tell(f"writing {out}")
-            summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared, id=id_)
+            title = terminal.called(data, whole=False)
+            summary = write_audit(errors, table, out, title=title, compared=compared, id=id_)
     if as_json:
         terminal.print_json({"out": str(out), **summary})
         return
@@ -123,7 +128,8 @@ def _check_judge(probabilities: Path | None, judge: Path | None, model: Any, net
 
 
 def _read(
-    data: Path,
+    read: Any,
+    data: list[Path],
     label: str | None,
     id_: str | None,
     groups: str | None,
@@ -138,7 +144,7 @@ def _read(
 
     # Read as it is written: "007" is a name, not the number seven.
     kinds = known | {name: "category" for name in (id_, groups) if name is not None}
-    table, group = terminal.read(data, label, weights, drop, image_size, kinds or None), None
+    table, group = read(data, label, weights, drop, image_size, kinds or None), None
     if groups is not None and groups != id_:
         table, group = split_column(table, groups, "--groups")
     return (table if id_ is None else named_by(table, id_)), group

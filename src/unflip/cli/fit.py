@@ -50,6 +50,8 @@ def fit(
     test: Annotated[Path | None, Option(metavar="FILE", help=TEST, show_default="a fifth of DATA")] = None,
     weights: options.Weights = None,
     drop: options.Drop = None,
+    encoding: options.Encoding = None,
+    text: options.TextOption = options.Text.tfidf,
     page: Annotated[Path | None, Option(metavar="FOLDER", help=PAGE, show_default=False)] = None,
     out_of_core: Annotated[bool, Option("--out-of-core", help=BLOCKS)] = False,
     dask: Annotated[str | None, Option(metavar="ADDRESS", help=WORKERS, show_default=False)] = None,
@@ -83,27 +85,33 @@ def fit(
 
         method, trained = resolve_model(model, method, network)
         _check(trained, epochs, out, page)
-        same = (lambda *_: None) if force else partial(check_same_model, out, data.name)
+        same = (lambda *_: None) if force else partial(check_same_model, out, terminal.called(data, whole=False))
         same(label)  # before the work
         with terminal.steps(trained) as tell:
-            tested = None if test is None else partial(terminal.read, test, label, weights, None, image_size)
+            name = terminal.called(data, whole=False)
+            columns = (label, weights, None, image_size)
+            tested = None if test is None else partial(terminal.read, test, *columns, encoding=encoding)
             further: dict[str, Any] = {"test": tested, "random_state": seed, "tell": tell}
             if out_of_core:
                 T = None if transition == "auto" else transition
                 further |= {"weights": weights, "drop": drop or (), "sample_size": sample, "dask": dask}
+                further |= {
+                    "encoding": encoding,
+                    "text": "lsa" if text == "tfidf" else str(text),
+                }  # which sums can hold
                 fitted = fit_out_of_core(data, terminal.required(label, data), transition=T, **further)
             else:
-                tell(f"reading {data}")
-                table = terminal.read(data, label, weights, drop, image_size)
+                tell(f"reading {terminal.called(data)}")
+                table = terminal.read(data, label, weights, drop, image_size, text=text, encoding=encoding)
                 T, label = terminal.read_matrix(transition, table, trained, seed), table.label
                 same(label, table.y)
                 further |= {"epochs": epochs, "progress": terminal.progress(as_json)}
                 fitted = fit_table(table, method=method, network=trained, transition=T, **further)
-            fitted.model.metadata_ = {"data": data.name, "label": label, **fitted.model.metadata_}
+            fitted.model.metadata_ = {"data": name, "label": label, **fitted.model.metadata_}
             same(label, fitted.model.classes_)
             path = fitted.model.save(out)
             if page is not None:
-                page = write_fit_page(fitted, page, title=data.resolve().name)
+                page = write_fit_page(fitted, page, title=name)
     seconds = terminal.seconds()
     if as_json:
         terminal.print_json({"model": str(path), **_document(fitted), "seconds": seconds})

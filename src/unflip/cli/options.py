@@ -9,17 +9,28 @@ from typer import Argument, Option
 from unflip import registry
 
 Network = StrEnum("Network", ("linear", "mlp", "cnn6"))
+Text = StrEnum("Text", ("tfidf", "lsa", "wordllama"))
 Model = StrEnum("Model", ("auto", "logistic", "trees", "forest", "mcldce", "mlp", "cnn6"))
 ESTIMATORS = ", ".join(registry.names("transition"))
-DATA = "CSV, TSV, Parquet or NPZ file, or a folder of images, one folder per class."
+DATA = (
+    "CSV, TSV, JSON Lines, Parquet, Arrow or NPZ file; several files with the same columns, or a pattern such as "
+    "'data/*.csv'; - for standard input; or a folder of images, one folder per class."
+)
+ENCODING = "Encoding of text files, such as cp1251. UTF-8, UTF-16 with a byte order mark and cp1252 are found."
 T = f"T = P(given label | clean label) as JSON, CSV or NPY, or its estimator: {ESTIMATORS}; auto is the default one."
 EPOCHS = "Epochs of a network. The estimate of T uses its own number of epochs."
-Data = Annotated[Path, Argument(metavar="DATA", help=DATA)]
+Data = Annotated[list[Path], Argument(metavar="DATA...", help=DATA, show_default=False)]
+Encoding = Annotated[str | None, Option(metavar="NAME", help=ENCODING)]
 SavedModel = Annotated[Path, Argument(metavar="MODEL", help="Folder of a saved model.")]
 Label = Annotated[str | None, Option(metavar="COLUMN", help="Column of the labels, or their key in an NPZ file.")]
 Weights = Annotated[str | None, Option(metavar="COLUMN", help="Column of the sample weights.")]
 Drop = Annotated[list[str] | None, Option(metavar="COLUMN", help="Leave this column out. May be repeated.")]
 ImageSize = Annotated[str | None, Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, e.g. to 32x32.")]
+TEXT = (
+    "What columns of free text become: TF-IDF of words and characters, its 100 main directions (lsa), or static "
+    "embeddings (wordllama, which needs unflip[text])."
+)
+TextOption = Annotated[Text, Option("--text", help=TEXT)]
 MODEL = (
     "auto compares several models, corrected and as they are, and takes the best. logistic, trees and forest are "
     "corrected for the noise; mcldce is the closed form; networks need PyTorch, and cnn6 is for images."

@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from unflip.cli.options import Json, SavedModel
-from unflip.cli.terminal import one_sentence, print_json, shown, steps
+from unflip.cli.options import Data, Encoding, Json, SavedModel
+from unflip.cli.terminal import called, one_sentence, print_json, shown, steps
 
-DATA = "CSV, TSV or Parquet file, a folder or a pattern of them; NPZ file, or a folder of images."
-OUT = "File for the predictions; its suffix chooses CSV, TSV or Parquet."
+OUT = "File for the predictions; its suffix chooses CSV, TSV or Parquet. - writes CSV to standard output."
 ABSTAIN = "Leave the prediction empty where the most likely class is less likely than this."
 
 
 def predict(
     model: SavedModel,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help=DATA)],
+    data: Data,
     out: Annotated[Path, typer.Option(metavar="FILE", help=OUT)],
     abstain_below: Annotated[float | None, typer.Option(min=0, max=1, metavar="P", help=ABSTAIN)] = None,
+    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
     """Predict the clean label of each row, with one probability per class.
@@ -38,17 +38,19 @@ def predict(
         from unflip.models import load
 
         check_output(out)
-        if out.exists() and data.exists() and out.samefile(data):
+        if as_json and str(out) == "-":
+            raise ValueError("--json and --out - both write to standard output; choose one of them")
+        if any(out.exists() and path.exists() and out.samefile(path) for path in data):
             raise ValueError(f"{out} is DATA itself; choose another file for the predictions")
         with steps() as tell:
             fitted = load(model)
             if is_streamed(fitted, data):
-                tell(f"predicting {data}")
-                found = predict_files(fitted, data, out, threshold=abstain_below)
+                tell(f"predicting {called(data)}")
+                found = predict_files(fitted, data, out, threshold=abstain_below, encoding=encoding)
             else:
-                tell(f"reading {data}")
-                table = read_for(fitted, data)
-                tell(f"predicting {len(table.X):,} rows")
+                tell(f"reading {called(data)}")
+                table = read_for(fitted, data, encoding=encoding)
+                tell(f"predicting {len(table.names):,} rows")
                 predicted, proba = predict_table(fitted, table, threshold=abstain_below)
                 write_predictions(out, table, predicted, proba, fitted.classes_)
                 found = Counter(predicted.tolist())
@@ -57,4 +59,4 @@ def predict(
         print_json({"out": str(out), "n_rows": found.total(), "abstained": found[None], "predicted": counts})
     else:
         abstained = "" if abstain_below is None else f" ({found[None]:,} abstained)"
-        typer.echo(f"{found.total() - found[None]:,} predictions{abstained}: {shown(out)}")
+        typer.echo(f"{found.total() - found[None]:,} predictions{abstained}: {shown(out)}", err=str(out) == "-")

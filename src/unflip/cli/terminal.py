@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,17 +94,22 @@ def _process_start() -> float:
 
 
 def read(
-    data: Path,
+    data: Path | list[Path],
     label: str | None,
     weights: str | None,
     drop: list[str] | None,
     image_size: str | None,
     kinds: Mapping[str, str] | None = None,
+    *,
+    encoding: str | None = None,
+    text: str = "tfidf",
 ) -> Any:
     """Read DATA with its labels; ``kinds`` are those of columns that are already known."""
     from unflip.tables import read_table
+    from unflip.tables.read import spooled
 
-    if data.is_file() and data.suffix.lower() != ".npz":
+    paths = [Path(spooled()) if str(path) == "-" else path for path in (data if isinstance(data, list) else [data])]
+    if any(path.is_file() and path.suffix.lower() != ".npz" for path in paths):
         required(label, data)
     size = re.fullmatch(r"([1-9][0-9]*)x([1-9][0-9]*)", image_size or "", re.IGNORECASE)
     if image_size is not None and size is None:
@@ -111,14 +117,22 @@ def read(
             f"it must be HEIGHTxWIDTH, such as 32x32; got {image_size!r}", param_hint="--image-size"
         )
     sides = None if size is None else (int(size[1]), int(size[2]))
-    return read_table(data, label, weights, drop or (), image_size=sides, kinds=kinds)
+    table = read_table(paths, label, weights, drop or (), image_size=sides, kinds=kinds, encoding=encoding)
+    return replace(table, text=str(text))
 
 
-def required(label: str | None, data: Path) -> str:
+def required(label: str | None, data: Path | list[Path]) -> str:
     """Return the name of the label's column, or say that it is missing."""
     if label is None:
-        raise ValueError(f"{data} needs --label COLUMN, the column of its labels")
+        raise ValueError(f"{called(data)} needs --label COLUMN, the column of its labels")
     return label
+
+
+def called(data: Path | list[Path], whole: bool = True) -> str:
+    """Return what DATA is called in a sentence: its path, or only the last part of it."""
+    first, *others = data if isinstance(data, list) else [data]
+    name = "standard input" if str(first) == "-" else str(first) if whole else first.resolve().name
+    return f"{name} and {len(others)} more" if others else name
 
 
 def read_matrix(transition: str, table: Any, network: str, seed: int) -> Any:
@@ -156,6 +170,9 @@ def one_sentence() -> Iterator[None]:
             yield
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
+        except BrokenPipeError:  # such as "| head", which has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise typer.Exit(0) from None
         except KeyboardInterrupt:
             typer.echo("unflip: stopped; nothing was written", err=True)
             raise typer.Exit(INTERRUPTED) from None

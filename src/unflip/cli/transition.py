@@ -7,8 +7,22 @@ import typer
 from rich.console import Console
 
 from unflip import registry
-from unflip.cli.options import ESTIMATORS, Data, Drop, ImageSize, Json, Label, NetworkOption, Seed, Weights
+from unflip.cli.options import (
+    ESTIMATORS,
+    Data,
+    Drop,
+    Encoding,
+    ImageSize,
+    Json,
+    Label,
+    NetworkOption,
+    Seed,
+    Text,
+    TextOption,
+    Weights,
+)
 from unflip.cli.terminal import (
+    called,
     one_sentence,
     print_json,
     print_noise,
@@ -31,6 +45,8 @@ def transition(
     ] = None,
     weights: Weights = None,
     drop: Drop = None,
+    encoding: Encoding = None,
+    text: TextOption = Text.tfidf,
     image_size: ImageSize = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -54,9 +70,9 @@ def transition(
             check_folder(out, FILES)
         trained = "linear" if network is None else network.value
         with steps(trained) as tell:
-            tell(f"reading {data}")
-            table = read(data, label, weights, drop, image_size)
-            tell(f"estimating T from {len(table.X):,} rows")
+            tell(f"reading {called(data)}")
+            table = read(data, label, weights, drop, image_size, text=text, encoding=encoding)
+            tell(f"estimating T from {len(table.names):,} rows")
             bars = progress(as_json)
             noise = find_noise(table, network=network, method=method, random_state=seed, progress=bars)
             if out is not None:

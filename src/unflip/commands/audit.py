@@ -167,7 +167,7 @@ def compare_classifiers(
         splitter = StratifiedKFold(min(folds, counts.max()), shuffle=True, random_state=random_state)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # rare classes and unused columns: the audit has told of them
-            X = Preprocessor().fit_transform(samples(table.X, trained))
+            X = Preprocessor(text=table.text).fit_transform(samples(table.X, trained))
             params = {} if table.sample_weight is None else {"sample_weight": table.sample_weight}
             predicted = cross_val_predict(baseline, X, errors.given, cv=splitter, params=params)
         found[name] = clean_accuracy(errors.given, predicted, T, **options)

@@ -191,7 +191,8 @@ def fit_table(
     estimates = transition is None or hasattr(transition, "fit")
     given = None if estimates else check_transition(transition, len(np.unique(y)))
     options: dict[str, Any] = {"epochs": epochs, "random_state": random_state, "progress": progress}
-    learner = TableClassifier(make_classifier(method, network, transition if estimates else given, **options))
+    classifier = make_classifier(method, network, transition if estimates else given, **options)
+    learner = TableClassifier(classifier, text=table.text)
     X, unused, std = samples(table.X, network), {}, None
     if test is None:
         # Only the whole table tells a column that numbers the rows from any other.
@@ -437,7 +438,10 @@ def features(table: Table, network: str) -> Any:
     embeddings have one scale in common, which would be lost.
     """
     X = samples(table.X, network)
-    return X if np.ndim(X) > 2 else Preprocessor(standardize=network != "linear").fit_transform(X)
+    if np.ndim(X) > 2:
+        return X
+    text: Any = "lsa" if table.text == "tfidf" and network != "linear" else table.text  # networks take no sparse matrix
+    return Preprocessor(standardize=network != "linear", text=text).fit_transform(X)
 
 
 def samples(X: Any, network: str) -> Any:
@@ -450,7 +454,7 @@ def samples(X: Any, network: str) -> Any:
 
 def unused_columns(X: Any) -> dict[str, str]:
     """Return the columns of a data frame that cannot be used, and why."""
-    return Preprocessor().fit(X).unused_ if hasattr(X, "columns") else {}
+    return Preprocessor().choose(X).unused_ if hasattr(X, "columns") else {}
 
 
 def labels(table: Table) -> NDArray[Any]:

@@ -36,11 +36,13 @@ SAMPLED = "rows that preprocessing and T were learned from"
 
 
 def fit_out_of_core(
-    path: str | os.PathLike[str],
+    path: Any,
     label: str,
     *,
     weights: str | None = None,
     drop: tuple[str, ...] | list[str] = (),
+    encoding: str | None = None,
+    text: Any = "lsa",
     transition: Any = None,
     test: Table | Callable[[dict[str, str]], Table] | None = None,
     sample_size: int = 100_000,
@@ -61,10 +63,15 @@ def fit_out_of_core(
 
     Parameters
     ----------
-    path : path-like
+    path : path-like or list of them
         As in :func:`predict_files`; files have the meaning that :func:`unflip.tables.read_table` gives them.
     label, weights, drop
         The columns of the labels and of the sample weights, and columns to leave out.
+    encoding : str, default=None
+        As in :func:`unflip.tables.read_table`.
+    text : {"lsa", "wordllama"}, default="lsa"
+        What becomes of columns of free text, see :class:`~unflip.tables.Preprocessor`. TF-IDF itself has too many
+        columns for sums over the rows.
     transition : array-like of shape (n_classes, n_classes) or path, default=None
         T[i, j] = P(noisy = j | clean = i), or its file, see :func:`read_transition`. If None, it is estimated from the
         sample; the labels of a class without a row in the sample are then treated as correct, with a warning.
@@ -97,11 +104,13 @@ def fit_out_of_core(
         raise ValueError(f"holdout must be the share of the rows that are held out, between 0 and 1; got {holdout}")
     if isinstance(transition, str | os.PathLike) and not os.path.exists(transition):
         raise FileNotFoundError(f"{transition} does not exist")
-    path = os.path.abspath(path) if dask is not None else path
+    paths = list(path) if isinstance(path, list | tuple) else [path]
+    paths = [one if dask is None else os.path.abspath(one) for one in paths]
+    path = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     how: dict[str, Any] = {"threads": threads, "engine": "threads" if dask is None else "dask"}
     with _scheduler(dask):
         tell(f"drawing a sample from {path}")
-        source = settled(open_tables(path, label, weights, drop, rows=rows), **how)
+        source = settled(open_tables(paths, label, weights, drop, rows=rows, encoding=encoding), **how)
         drawn = draw_rows(source, MOST_HELD_OUT + sample_size, random_state, how)
         n = drawn.smallest.n_rows
         classes = as_labels(np.array(sorted(drawn.labels)))
@@ -118,7 +127,7 @@ def fit_out_of_core(
             _check_weights(drawn.weighs, split.weights, parts, f"the weights {weights!r} of {path}")
         unused = unused_columns(split.rows)
         sample, y, w = split.taken(split.sample, unused)
-        preprocessor = Preprocessor().fit(sample)
+        preprocessor = Preprocessor(text=text).fit(sample)
         if callable(test):
             test = test(preprocessor.kinds)
         estimator = std = None
@@ -126,7 +135,7 @@ def fit_out_of_core(
             tell(f"estimating T from {len(y):,} rows")
             T, std, estimator = _estimated(preprocessor.transform(sample, standardize=False), y, w, classes)
         tell(f"summing up {n - len(split.held):,} rows")
-        used = [*preprocessor.numbers_, *preprocessor.categories_]
+        used = [*preprocessor.kinds]
         function = SumFolds(preprocessor, classes, random_state, MCLDCEClassifierCV().cv, split.limit, split.kept)
         sums: FoldSums = reduce_blocks(source.only(used), function, **how)
     if sums.n_rows != n:

@@ -12,20 +12,21 @@ from sklearn.utils import _safe_indexing
 from unflip._output import check_output, write_columns, written_columns
 from unflip._validation import FloatArray
 from unflip.tables import Table, read_table
-from unflip.tables.read import ParquetFile
+from unflip.tables.arrow import ArrowFile
 from unflip.tables.sources import open_tables, settled, table_files
 
 BLOCK = 8192  # rows; the preprocessed numbers of no more than these are in memory
 
 
-def read_for(model: Any, path: str | os.PathLike[str]) -> Table:
+def read_for(model: Any, path: Any, encoding: str | None = None) -> Table:
     """Read samples for a fitted model, without labels.
 
     Columns are read with the kinds the model knows, and images are resized to its input size.
     """
     shape = getattr(model, "metadata_", {}).get("image shape")
-    size = (int(shape[1]), int(shape[2])) if shape and Path(path).is_dir() else None
-    return read_table(path, False, image_size=size, kinds=getattr(model, "kinds", {}))
+    first = path[0] if isinstance(path, list | tuple) else path
+    size = (int(shape[1]), int(shape[2])) if shape and Path(first).is_dir() else None
+    return read_table(path, False, image_size=size, kinds=getattr(model, "kinds", {}), encoding=encoding)
 
 
 def predict_table(
@@ -39,18 +40,19 @@ def predict_table(
     """
     _check_predicts(model, threshold)
     X = _samples(model, table.X)
-    starts = range(0, len(X), block)
+    starts = range(0, X.shape[0], block)
     proba = np.concatenate([model.predict_proba(_safe_indexing(X, slice(k, k + block))) for k in starts])
     return _labels(model, proba, threshold), proba
 
 
 def predict_files(
     model: Any,
-    path: str | os.PathLike[str],
+    path: Any,
     out: str | os.PathLike[str],
     block: int = BLOCK,
     *,
     threshold: float | None = None,
+    encoding: str | None = None,
 ) -> Counter[Any]:
     """Predict a table of any size, and return how many of its rows are predicted to be in each class.
 
@@ -63,21 +65,24 @@ def predict_files(
     ----------
     model, block, threshold
         As in :func:`predict_table`.
-    path : path-like
-        A Parquet or CSV file, a folder of them, or a pattern such as ``data/*.parquet``.
+    path : path-like or list of them
+        A Parquet, Arrow, CSV or JSON Lines file, a folder of them, a pattern such as ``data/*.parquet``, or "-" for
+        standard input.
     out : path-like
-        ``.csv``, ``.tsv`` or ``.parquet``.
+        ``.csv``, ``.tsv`` or ``.parquet``, or "-" for CSV on standard output.
+    encoding : str, default=None
+        As in :func:`unflip.tables.read_table`.
     """
     _check_predicts(model, threshold)
     target = check_output(out)
     if target.exists() and any(target.samefile(file) for file in table_files(path)):
         raise ValueError(f"{target} is DATA itself; choose another file for the predictions")
     kinds = getattr(model, "kinds", {})
-    source = open_tables(path, rows=block, kinds=kinds)
+    source = open_tables(path, rows=block, kinds=kinds, encoding=encoding)
     counted = len(source.files) > 1
     if not kinds:
         source = settled(source)
-    elif all(isinstance(file, ParquetFile) and kinds.keys() <= set(file.names) for file in source.files):
+    elif all(isinstance(file, ArrowFile) and kinds.keys() <= set(file.names) for file in source.files):
         source = source.only([*kinds])  # the other columns are not read
     elif not counted:
         source = settled(source, [""])  # the model knows the columns, but not the names of the rows
@@ -102,12 +107,12 @@ def predict_files(
     return found
 
 
-def is_streamed(model: Any, path: str | os.PathLike[str]) -> bool:
+def is_streamed(model: Any, path: Any) -> bool:
     """Return whether :func:`predict_files` reads this path: not arrays and images, which are read whole."""
     if "image shape" in getattr(model, "metadata_", {}):
         return False
     try:
-        return bool(table_files(path)) and not str(path).endswith(".npy")
+        return bool(files := table_files(path)) and not files[0].endswith(".npy")
     except ValueError:
         return False
 

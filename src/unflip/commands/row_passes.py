@@ -122,7 +122,7 @@ def unused_columns(rows: FrameRows) -> dict[str, str]:
             offset = column.to_numpy() - numbers
             if np.array_equal(offset, np.repeat(offset[starts], np.diff(starts, append=len(offset)))):
                 found[str(name)] = "it numbers the rows"
-    return {**Preprocessor().fit(frame).unused_, **found}
+    return {**Preprocessor().choose(frame).unused_, **found}
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from unflip import registry
@@ -13,6 +15,8 @@ from unflip._validation import FloatArray, check_labels, check_prior, check_tran
 from unflip.models import Savable
 from unflip.registry import saved_classes
 from unflip.tables.preprocessing import Preprocessor
+from unflip.tables.read import as_frame
+from unflip.tables.text import Text
 
 
 class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
@@ -31,7 +35,8 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         Any classifier of the package that can be saved; it is cloned. If None, :class:`~unflip.CorrectedClassifier`
         compares several models.
     max_categories : int, default=50
-        As in :class:`~unflip.tables.Preprocessor`.
+    text : {"tfidf", "lsa", "wordllama"}, default="tfidf"
+        As in :class:`~unflip.tables.Preprocessor`. A classifier that takes no sparse matrix gets "lsa" for "tfidf".
 
     Attributes
     ----------
@@ -68,9 +73,10 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     metadata_: dict[str, Any]
     noise_: dict[str, Any]
 
-    def __init__(self, classifier: Any = None, *, max_categories: int = 50) -> None:
+    def __init__(self, classifier: Any = None, *, max_categories: int = 50, text: Text = "tfidf") -> None:
         self.classifier = classifier
         self.max_categories = max_categories
+        self.text = text
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, evaluate: Any = None) -> Self:
         """Fit to noisy labels.
@@ -78,6 +84,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
+            A frame of any library that narwhals knows, a Hugging Face dataset or a tensor is taken as well.
         y : array-like of shape (n_samples,)
             Noisy labels of any kind.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -85,6 +92,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         evaluate : (X, y), default=None
             For a network, which keeps its accuracy on these samples after each epoch in ``history_``.
         """
+        X, y = as_frame(X), as_frame(y)
         check_rows(X, y)
         features = self.fit_preprocessor(X)
         seen = None if evaluate is None else (self.samples(evaluate[0]), evaluate[1])
@@ -95,9 +103,13 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.preprocessor_ = None
         if np.ndim(X) > 2:
             return X
-        entry = registry.find_class(type(self._unfitted()).__name__)
+        classifier = self._unfitted()
+        entry = registry.find_class(type(classifier).__name__)
         standardize = entry is None or not entry.own_scale
-        self.preprocessor_ = Preprocessor(self.max_categories, standardize=standardize).fit(X)
+        if sparse.issparse(X) and not get_tags(classifier).input_tags.sparse:
+            X = X.toarray()
+        text: Text = "lsa" if self.text == "tfidf" and not get_tags(classifier).input_tags.sparse else self.text
+        self.preprocessor_ = Preprocessor(self.max_categories, standardize=standardize, text=text).fit(X)
         return self.preprocessor_.transform(X, standardize=False)
 
     def fit_features(
@@ -139,7 +151,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def standardized(self, features: Any) -> Any:
         """Return the features of :meth:`fit_preprocessor` as the classifier takes them."""
-        if self.preprocessor_ is None or not self.preprocessor_.standardize:
+        if self.preprocessor_ is None or not self.preprocessor_.standardize or sparse.issparse(features):
             return features
         numbers, others = np.split(features, [len(self.preprocessor_.numbers_)], axis=1)
         return np.hstack([(numbers - self.preprocessor_.mean_) / self.preprocessor_.scale_, others])
@@ -147,7 +159,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
     def samples(self, X: Any) -> Any:
         """Return X as the classifier takes it."""
         check_is_fitted(self)
-        return X if self.preprocessor_ is None else self.preprocessor_.transform(X)
+        return as_frame(X) if self.preprocessor_ is None else self.preprocessor_.transform(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely clean label of each sample, shape (n_samples,)."""

@@ -1,14 +1,15 @@
-"""A table as a matrix of numbers: standardized numbers, one-hot categories, and the columns that are of no use."""
+"""A table as a matrix: standardized numbers, one-hot categories, TF-IDF of text, and the columns that are of no use."""
 
 import datetime
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Number
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -16,7 +17,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unflip._validation import FloatArray
 from unflip.models.folder import Savable
-from unflip.tables.read import DECIMAL_COMMA, _number, nearest
+from unflip.tables.read import DECIMAL_COMMA, _number, as_frame, nearest
+from unflip.tables.text import (
+    CHOICES,
+    Text,
+    as_texts,
+    check_embedding,
+    check_tfidf,
+    embedded,
+    fit_tfidf,
+    load_embedding,
+    tfidf,
+    tfidf_names,
+)
 
 FEWEST_COUNTED = 3  # from this many rows on, 1, 2, 3 is a numbering and "a", "b", "c" are names
 SHARE = 0.9  # of the values: a column with as many numbers or dates is meant as such
@@ -32,15 +45,21 @@ GAPS = re.compile(r"(?<=\d)[\s'’](?=\d{3}(?!\d))")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 THOUSAND_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3}){2,}")
 
+# A word has a letter and no space in it, so that a path or an address is one; Chinese and Japanese have no spaces.
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\S*[^\W\d_]\S*")
+LEAST_WORDS = 3.0  # per value; fewer are names
+LOOKED_AT = 1000  # values that tell how many words there are
+
 
 class Preprocessor(Savable, TransformerMixin, BaseEstimator):
-    """Turn a data frame into a matrix: numbers are standardized, categories one-hot encoded.
+    """Turn a data frame into a matrix: numbers are standardized, categories one-hot encoded, texts counted.
 
     It combines scikit-learn's :class:`~sklearn.impute.SimpleImputer`, :class:`~sklearn.preprocessing.StandardScaler`
     and :class:`~sklearn.preprocessing.OneHotEncoder`::
 
         number      (x - mean) / deviation, with the median for a missing x
         category    1 in the column of its value, 0 elsewhere; a missing one is a value of its own
+        text        TF-IDF of words, pairs of words, and three or four characters; a missing one is empty
 
     Columns are found by name: their order does not matter, and further ones are ignored.
 
@@ -51,6 +70,12 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         seen, are zero in all columns.
     standardize : bool, default=True
         If False, numbers keep their scale, with mean 0 and deviation 1 above: for a learner that chooses the scale.
+        Next to TF-IDF they are standardized in any case, and all columns that are not text are divided by the root
+        of their number: a row of TF-IDF has norm one, and so have they.
+    text : {"tfidf", "lsa", "wordllama"}, default="tfidf"
+        What becomes of columns of free text. "tfidf" gives a sparse matrix. "lsa" are its first 100 singular vectors,
+        for learners that need a dense one. "wordllama" is the mean of static embeddings of the tokens, 256 numbers,
+        from the package WordLlama (``pip install 'unflip[text]'``), which is saved with the model.
 
     Attributes
     ----------
@@ -58,17 +83,23 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         The columns of numbers; for an array, which has no names, their positions.
     categories_ : dict of str to list
         The categories of each categorical column; None stands for a missing value.
+    texts_ : dict of str to dict
+        For each column of free text its terms and their inverse document frequencies; empty for "wordllama".
+    embedding_ : dict
+        For "wordllama", the vectors of the tokens and the tokenizer.
     unused_ : dict of str to str
-        Why a column is left out: dates, free text, names of the rows, or the same value everywhere. For numbers that
-        cannot be read because of a mistake there is also a warning.
+        Why a column is left out: dates, names of the rows, or the same value everywhere. For numbers that cannot be
+        read because of a mistake there is also a warning.
     median_, mean_, scale_ : ndarray of shape (n_numbers,)
     n_features_in_, feature_names_in_
         As in scikit-learn; the names only for a data frame.
 
     Notes
     -----
-    An array of shape (n_samples, n_features) is a table of numbers. Whole numbers are numbers, however few different
-    ones there are: give a column of codes as strings or as pandas categories.
+    An array of shape (n_samples, n_features) is a table of numbers; a sparse matrix is one, too, and stays as it is,
+    neither centered nor scaled. Whole numbers are numbers, however few different
+    ones there are: give a column of codes as strings or as pandas categories. Strings are free text if they have three
+    words or more on average and most of them occur once or twice, or if there are more than ``max_categories``.
 
     Examples
     --------
@@ -81,74 +112,111 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     {'year': 'it has the same value in every row'}
     """
 
-    def __init__(self, max_categories: int = 50, *, standardize: bool = True) -> None:
+    texts_: dict[str, Any]
+    embedding_: dict[str, Any]
+
+    def __init__(self, max_categories: int = 50, *, standardize: bool = True, text: Text = "tfidf") -> None:
         self.max_categories = max_categories
         self.standardize = standardize
+        self.text = text
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
-        """Learn medians, means, deviations and categories of a data frame or array; y is ignored."""
-        if not isinstance(self.max_categories, int | np.integer) or self.max_categories < 1:
-            raise ValueError(f"max_categories must be a whole number >= 1; got {self.max_categories!r}")
-        if _is_frame(X):
-            self._choose_columns(_named(X))
-        else:
-            self._choose_positions(validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan"))
-        if not self.numbers_ and not self.categories_:
-            reasons = "; ".join(f"{name!r}: {reason}" for name, reason in [*self.unused_.items()][:10])
-            raise ValueError(f"no column can be used. {reasons}")
+        """Learn medians, means, deviations, categories and terms of a data frame or array; y is ignored."""
+        X = as_frame(X)
+        self.choose(X)
+        self.embedding_ = load_embedding() if self.texts_ and self.text == "wordllama" else {}
+        if self.texts_ and not self.embedding_:
+            frame = _named(X)
+            self.texts_ = {name: fit_tfidf(as_texts(frame[name]), lsa=self.text == "lsa") for name in self.texts_}
         numbers = self._numbers(X)
         self.median_, self.mean_, self.scale_ = np.zeros((3, 0))
-        if self.numbers_:
+        if sparse.issparse(numbers):
+            self.median_, self.mean_, self.scale_ = np.repeat([[0.0], [0.0], [1.0]], len(self.numbers_), axis=1)
+        elif self.numbers_:
             imputer = SimpleImputer(strategy="median").fit(numbers)
             self.median_ = imputer.statistics_
             self.mean_, self.scale_ = np.zeros_like(self.median_), np.ones_like(self.median_)
-            if self.standardize:
+            if self.standardize or self.is_sparse:
                 scaler = StandardScaler().fit(imputer.transform(numbers))
                 self.mean_, self.scale_ = scaler.mean_, scaler.scale_
         return self
 
-    def transform(self, X: Any, *, standardize: bool = True) -> FloatArray:
-        """Return the matrix, shape (n_samples, n_numbers + n_categories).
+    def choose(self, X: Any) -> Self:
+        """Only find out which columns of a data frame or array are used, as what, and which are not."""
+        if not isinstance(self.max_categories, int | np.integer) or self.max_categories < 1:
+            raise ValueError(f"max_categories must be a whole number >= 1; got {self.max_categories!r}")
+        if self.text not in CHOICES:
+            raise ValueError(f"text must be one of {', '.join(CHOICES)}; got {self.text!r}")
+        X = as_frame(X)
+        if _is_frame(X):
+            self._choose_columns(_named(X))
+        else:
+            self._choose_positions(self._matrix(X, reset=True))
+        if not (self.numbers_ or self.categories_ or self.texts_):
+            reasons = "; ".join(f"{name!r}: {reason}" for name, reason in [*self.unused_.items()][:10])
+            raise ValueError(f"no column can be used. {reasons}")
+        return self
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``transform`` returns a sparse matrix."""
+        return bool(self.texts_) and self.text == "tfidf"
+
+    def transform(self, X: Any, *, standardize: bool = True) -> Any:
+        """Return the matrix, shape (n_samples, n_numbers + n_categories + n_terms): an array, or CSR with TF-IDF.
 
         A data frame needs the columns of ``fit``, in any order; an array must be as wide as that of ``fit``. If
-        ``standardize`` is False, the numbers stay in their own units.
+        ``standardize`` is False, the numbers stay in their own units, except next to TF-IDF.
         """
         check_is_fitted(self)
+        X = as_frame(X)
         self._check_columns(X)
         parts = []
         if self.numbers_:
             numbers = self._numbers(X)
+            if sparse.issparse(numbers):
+                if not self.mean_.any() and (self.scale_ == 1).all():
+                    return numbers
+                numbers = numbers.toarray()
             numbers = np.where(np.isnan(numbers), self.median_, numbers)
-            parts.append((numbers - self.mean_) / self.scale_ if standardize else numbers)
+            parts.append((numbers - self.mean_) / self.scale_ if standardize or self.is_sparse else numbers)
         if self.categories_:
             frame, known = _named(X), self.categories_.items()
             values = [as_categories(frame[name], name, categories) for name, categories in known]
             lists = [np.array([np.nan if v is None else v for v in of], dtype=object) for _, of in known]
             encoder = OneHotEncoder(categories=lists, handle_unknown="ignore", sparse_output=False)
             parts.append(encoder.fit_transform(np.column_stack(values)))
-        return np.hstack(parts)
+        if self.is_sparse:  # a row of TF-IDF has norm one, and so have all other columns together
+            parts = [part / np.sqrt(len(self.numbers_) + len(self.categories_)) for part in parts]
+        for name, state in self.texts_.items():
+            texts = as_texts(_named(X)[name])
+            parts.append(embedded(texts, self.embedding_) if self.embedding_ else tfidf(texts, state))
+        return sparse.csr_array(sparse.hstack(parts, format="csr")) if self.is_sparse else np.hstack(parts)
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kind of each column in use, "number" or "category", for :func:`read_table`; empty for an array."""
+        """The kind of each column, "number", "category" or "text", for :func:`read_table`; empty for an array."""
         if not hasattr(self, "feature_names_in_"):
             return {}
-        return dict.fromkeys(self.numbers_, "number") | dict.fromkeys(self.categories_, "category")
+        columns = {"number": self.numbers_, "category": self.categories_, "text": self.texts_}
+        return {name: kind for kind, names in columns.items() for name in names}
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Return a name for each column of the matrix, such as "age" and "town=Ulm"."""
+        """Return a name for each column of the matrix, such as "age", "town=Ulm" and "note: late"."""
         check_is_fitted(self)
         numbers = [name if isinstance(name, str) else f"x{name}" for name in self.numbers_]
         pairs = ((name, value) for name, values in self.categories_.items() for value in values)
         found = (f"{name}={'(missing)' if value is None else value}" for name, value in pairs)
-        return np.array([*numbers, *found], dtype=object)
+        size = self.embedding_["table"].shape[1] if self.embedding_ else 0
+        terms = ((name, tfidf_names(state) if state else range(size)) for name, state in self.texts_.items())
+        return np.array([*numbers, *found, *(f"{name}: {term}" for name, of in terms for term in of)], dtype=object)
 
     def _choose_columns(self, frame: Any) -> None:
         self.feature_names_in_ = np.array(frame.columns, dtype=object)
         self.n_features_in_ = len(frame.columns)
         self.numbers_: list[Any] = []
         self.categories_: dict[str, list[str | None]] = {}
-        self.unused_: dict[str, str] = {}
+        self.texts_, self.unused_ = {}, {}
         mistakes = []
         for name in frame.columns:
             use, reason = kind(frame[name], self.max_categories)
@@ -156,20 +224,25 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
                 self.numbers_.append(name)
             elif use == "category":
                 self.categories_[name] = _most_frequent(as_categories(frame[name], name), self.max_categories)
+            elif use == "text":
+                self.texts_[name] = {}
             else:
                 self.unused_[name] = reason
                 mistakes += [name] * (use == "mistake")
-        if self.numbers_ or self.categories_:  # else it is an error
+        if self.numbers_ or self.categories_ or self.texts_:  # else it is an error
             for name in mistakes:
                 warnings.warn(f"column {name!r} is not used: {self.unused_[name]}", stacklevel=3)
 
     def _choose_positions(self, X: FloatArray) -> None:
         if hasattr(self, "feature_names_in_"):  # of an earlier fit
             del self.feature_names_in_
+        if sparse.issparse(X):
+            self.numbers_, self.categories_, self.texts_, self.unused_ = list(range(X.shape[1])), {}, {}, {}
+            return
         missing = np.isnan(X)
         low, high = np.where(missing, np.inf, X).min(axis=0), np.where(missing, -np.inf, X).max(axis=0)
         self.numbers_ = np.flatnonzero(low < high).tolist()
-        self.categories_ = {}
+        self.categories_, self.texts_ = {}, {}
         unused = np.flatnonzero(~(low < high)).tolist()
         self.unused_ = {f"x{place}": SAME if low[place] == high[place] else EMPTY for place in unused}
 
@@ -180,7 +253,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         if not _is_frame(X):
             return
         there = list(_named(X).columns)
-        missing = [name for name in (*self.numbers_, *self.categories_) if name not in there]
+        missing = [name for name in (*self.numbers_, *self.categories_, *self.texts_) if name not in there]
         if missing:
             near = nearest(missing[0], there)
             raise ValueError(
@@ -189,18 +262,20 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
                 + f" It has {', '.join(map(repr, there[:20]))}"
             )
 
-    def _numbers(self, X: Any) -> FloatArray:
+    def _numbers(self, X: Any) -> Any:
         if _is_frame(X):
             frame = _named(X)
             columns = [as_numbers(frame[name], name) for name in self.numbers_]
             return np.column_stack(columns) if columns else np.zeros((len(frame), 0))
-        checked: FloatArray = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-        return checked[:, self.numbers_]
+        return self._matrix(X)[:, self.numbers_]
+
+    def _matrix(self, X: Any, reset: bool = False) -> Any:
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan")
 
     def _check_fitted_state(self) -> None:
         named, width = hasattr(self, "feature_names_in_"), self.n_features_in_
         columns = list(self.feature_names_in_) if named else list(range(width))
-        used = [*self.numbers_, *self.categories_]
+        used = [*self.numbers_, *self.categories_, *self.texts_]
         if len(columns) != width or len(set(used)) != len(used) or not used or not set(used) <= set(columns):
             raise ValueError(f"the columns that are used, {used[:10]}, are not among the {width} columns of the table")
         for name in ("median_", "mean_", "scale_"):
@@ -215,6 +290,18 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
                 raise ValueError(f"the categories of {name!r} must be different strings, with None only at the end")
         if not all(isinstance(item, str) for pair in self.unused_.items() for item in pair):
             raise ValueError("unused_ must give the reason for each column")
+        if self.texts_ and self.text == "wordllama":
+            check_embedding(self.embedding_)
+        elif self.embedding_:
+            raise ValueError("embedding_ is there, but no column is embedded")
+        for state in self.texts_.values():
+            if not self.embedding_:
+                check_tfidf(state)
+            if ("components" in state) != (self.text == "lsa") or (self.embedding_ and state):
+                raise ValueError(f"the terms of a text are not those of {self.text}")
+
+    def _set_fitted_state(self, state: dict[str, Any]) -> None:
+        super()._set_fitted_state({"texts_": {}, "embedding_": {}, **state})  # which an earlier file lacks
 
 
 def _is_frame(X: Any) -> bool:
@@ -241,12 +328,12 @@ def _most_frequent(values: NDArray[Any], largest: int) -> list[str | None]:
 
 
 def kind(column: Any, max_categories: int) -> tuple[str, str]:
-    """Return "number" or "category" and an empty reason; or "unused" and the reason why.
+    """Return "number", "category" or "text" and an empty reason; or "unused" and the reason why.
 
     Strings, booleans, pandas categories and mixtures of them are categories; numbers are numbers. Strings that were
     meant as numbers, except for a few of them or for the way they are written, are a "mistake": of no use until
     somebody corrects it, as the reason says. Strings with more than ``max_categories`` distinct values, most of which
-    occur once or twice, are names or free text.
+    occur once or twice, are free text or, if they are shorter than three words, names.
     """
     import pandas as pd
 
@@ -275,13 +362,21 @@ def kind(column: Any, max_categories: int) -> tuple[str, str]:
     if is_text and (mistake := number_mistake(present, texts, counts)):
         return "mistake", mistake
     all_differ = distinct == len(present) >= FEWEST_COUNTED
+    if is_text and (distinct > max_categories or 2 * distinct > len(present)) and is_free_text(counts.index):
+        return "text", ""
     if not all_differ and (distinct <= max_categories or 2 * distinct <= len(present)):
         return "category", ""
     if is_text and all(map(NUMBER.fullmatch, counts.index)):
         return "mistake", "its numbers are text; store them as numbers"
     if all_differ:
-        return "unused", "every value is different: names or free text"
-    return "unused", f"it has {distinct} different values in {len(present)} rows: names or free text"
+        return "unused", "every value is different: names or codes"
+    return "unused", f"it has {distinct} different values in {len(present)} rows: names or codes"
+
+
+def is_free_text(values: Iterable[str]) -> bool:
+    """Return whether values are sentences rather than names: three words or more on average."""
+    looked_at = [value for value, _ in zip(values, range(LOOKED_AT), strict=False)]
+    return sum(len(WORD.findall(value)) for value in looked_at) >= LEAST_WORDS * max(len(looked_at), 1)
 
 
 def as_numbers(column: Any, name: str) -> FloatArray:

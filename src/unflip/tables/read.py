@@ -1,14 +1,24 @@
-"""One reader for tables: CSV, Parquet and NPZ files, whole or in blocks of rows, with the same meaning."""
+"""One reader for tables: text, JSON Lines, Parquet, Arrow and NPZ files, whole or in blocks of rows."""
 
+import codecs
+import glob
+import gzip
+import io
+import json
 import os
 import re
+import shutil
+import sys
+import tempfile
 import warnings
+import weakref
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from numbers import Number
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -16,10 +26,13 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from unflip._validation import FloatArray, check_same_length
+from unflip._validation import FloatArray
 
 TEXT = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}  # suffixes and their separators
+JSON_LINES = (".jsonl", ".ndjson")
 PARQUET = (".parquet", ".pq")
+ARROW = (".arrow", ".arrows", ".feather", ".ipc")
+TABLES = (*PARQUET, *ARROW, *TEXT, *JSON_LINES)  # suffixes of files with columns
 SEPARATORS = ";\t|"  # of a .csv whose first line has no comma
 # Other ways to write an empty cell. A class may be called None; a number never is.
 BLANK_LABELS = ["", "nan", "NaN", "NA", "N/A", "n/a", "<NA>", "null", "NULL", "#N/A"]
@@ -27,11 +40,17 @@ BLANKS = [*BLANK_LABELS, "None", "-nan", "-NaN", "#NA", "#N/A N/A", "?"]
 CHECKED = 1000  # rows at the beginning of a text file that tell its decimal mark
 UNNAMED = "Unnamed: 0"  # pandas' name for a first column without one
 DECIMAL_COMMA = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)?,\d+([eE][+-]?\d+)?")
-BUFFER = 2**17  # bytes per column that are read of a Parquet file at once
-SAMPLES = ("X", "x", "X_train", "x_train", "X_test", "x_test")  # names of the samples in an NPZ
-LABELS = ("y", "y_train", "y_noisy")
+MARKS = {  # the longer ones first, since UTF-32 begins as UTF-16 does
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    codecs.BOM_UTF8: "utf-8-sig",
+}
+CHUNK = 2**20  # bytes of a text file that are decoded at once
 LARGEST_CLASSES = 1000
 NUMBER = "it looks like a number to predict, not a class"
+_SPOOLED: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 KINDS = {"U": "strings", "b": "booleans"}  # of labels, by NumPy's letter; all others are numbers
 
 
@@ -55,69 +74,147 @@ class Table:
     names: NDArray[Any]
     label: str | None  #: the label's column
     class_names: tuple[str, ...]
+    text: Any = "tfidf"  #: what becomes of columns of free text, see :class:`~unflip.tables.Preprocessor`
 
 
 def read_table(
-    path: str | os.PathLike[str],
+    path: Any,
     label: str | Literal[False] | None = None,
     weights: str | None = None,
     drop: Sequence[str] = (),
     *,
     image_size: tuple[int, int] | None = None,
     kinds: Mapping[str, str] | None = None,
+    encoding: str | None = None,
 ) -> Table:
-    """Read samples and noisy labels from a file or a folder.
+    """Read samples and noisy labels from files or a folder.
 
     Parameters
     ----------
-    path : path-like
-        ``.csv``, ``.tsv`` (also with ``.gz``), ``.parquet``, ``.npz``, or a folder that has a folder of PNG or JPEG
-        images for each class. If semicolons separate the columns, numbers may have decimal commas. An NPZ has ``X``
-        and ``y``, or ``x_train`` and ``y_train``; uint8 images in it are scaled to [0, 1]. Pickled arrays are refused.
+    path : path-like, list of them, file object, data frame, Dataset or dict of arrays
+        ``.csv``, ``.tsv``, ``.jsonl`` (each also with ``.gz``), ``.parquet``, ``.arrow``, ``.feather``, ``.npz``, or a
+        folder that has a folder of PNG or JPEG images for each class. Several files with the same columns, a pattern
+        such as ``"data/*.csv"``, or a folder of them are read one after the other, and their rows are counted through;
+        ``"-"`` is standard input. If semicolons separate the columns, numbers may have decimal commas. An NPZ has
+        ``X`` and ``y``, or ``x_train`` and ``y_train``; X may be sparse, as :func:`scipy.sparse.save_npz` writes it; if
+        it has ``classes``, y may be their numbers; uint8 images in it are scaled to [0, 1]. Pickled arrays are refused.
+        A frame of pandas, polars or any other library that narwhals knows, a Hugging Face dataset, and a dict of
+        arrays or tensors, which is read like an NPZ, are tables, too.
     label : str, None or False, default=None
-        The label's column or, in an NPZ, its key. If None, a CSV or Parquet file is read without labels, an NPZ with
-        ``y``, and images are labeled with the names of their folders. If False, no labels are read.
+        The label's column or, in an NPZ, its key or an ``.npy`` file. If None, a file with columns is read without
+        labels, an NPZ with ``y``, and images are labeled with the names of their folders. If False, no labels are read.
     weights : str, default=None
         Column (or key) of the sample weights.
     drop : sequence of str, default=()
         Columns to leave out.
     image_size : (height, width), default=None
         Resize the images of a folder. If None, images of different sizes are refused.
-    kinds : dict of str to {"number", "category"}, default=None
-        The kind of each column, as the fitted model knows it. In a text file the cells of a category are then read as
-        they are written. If None, the cells of a column decide.
+    kinds : dict of str to {"number", "category", "text"}, default=None
+        The kind of each column, as the fitted model knows it. In a text file the cells of a category or text are then
+        read as they are written. If None, the cells of a column decide.
+    encoding : str, default=None
+        The encoding of text files, such as "cp1251". If None, it is found: by a byte order mark, else UTF-8, else
+        cp1252 with a warning.
     """
-    source = Path(path)
+    given: Any = path
+    if isinstance(given, list | tuple) and len(given) == 1:
+        given = given[0]
+    if not isinstance(given, str | os.PathLike | list | tuple) and not hasattr(given, "read"):
+        _refuse("DATA in memory", image_size=image_size, encoding=encoding)
+        return _from_memory(given, label, weights, drop)
+    if hasattr(given, "read") or given == "-":
+        given = spooled(given)
+    several = table_files(given) if isinstance(given, list | tuple) or glob.has_magic(os.fspath(given)) else []
+    source = Path(several[0] if several else given)
     if not source.exists():
         raise FileNotFoundError(f"{source} does not exist")
     if source.is_dir():
         from unflip.tables.images import has_images, read_images
 
-        if not has_images(source) and (tables := tables_in(source)):
-            raise ValueError(
-                f"{source} is a folder of tables, such as {Path(tables[0]).name}; name one of them. To fit a linear "
-                "model to all of them, use --out-of-core, or fit_out_of_core in Python"
-            )
-        _refuse(source, "a folder of images", weights=weights, drop=drop, label=label)
-        X, y, names = read_images(source, image_size)
-        return _table(X, y if label is not False else None, None, names, "folder", str(source))
+        if has_images(source) or not tables_in(source):
+            _refuse(f"{source}, a folder of images,", weights=weights, drop=drop, label=label, encoding=encoding)
+            X, y, names = read_images(source, image_size)
+            return make_table(X, y if label is not False else None, None, names, "folder", str(source))
+        several = table_files(source)
     if image_size is not None:
-        raise ValueError(f"an image size is for folders of images, but {source} is a file; leave it out")
-    if source.suffix.lower() == ".npz":
-        _refuse(source, "an NPZ file", drop=drop)
-        return _read_npz(source, label, weights)
-    file = open_file(str(source))
-    features = choose_features(file.names, label or None, weights, str(source), drop=drop)
-    (rows,) = file.frames(Reading(label=label or None, kinds=kinds or {}))
+        raise ValueError(f"an image size is for folders of images, but {source} is not one; leave it out")
+    if source.suffix.lower() in (".npz", ".safetensors"):
+        _refuse(f"{source}, an NPZ file,", drop=drop, encoding=encoding)
+        from unflip.tables.arrays import read_npz
+
+        return read_npz(source, label, weights)
+    if len(several) > 1:
+        from unflip.tables.sources import read_together  # which is built on this module
+
+        rows, features = read_together(several, label or None, weights, drop, kinds=kinds, encoding=encoding)
+        said = f"{source} and {len(several) - 1} other files"
+    else:
+        said = several[0] if several else str(source)
+        file = open_file(said, encoding)
+        features = choose_features(file.names, label or None, weights, said, drop=drop)
+        (rows,) = file.frames(Reading(label=label or None, kinds=kinds or {}))
     frame = rows.frame
     if len(frame) == 0:
-        raise ValueError(f"{source} is empty: it has {len(file.names)} columns and no rows")
+        raise ValueError(f"{said} is empty: it has {len(frame.columns)} columns and no rows")
     y, sample_weight = (frame[name] if name else None for name in (label, weights))
     names = np.arange(len(frame)) if rows.names is None else rows.names
-    return _table(frame[features], y, sample_weight, names, label or None, str(source))
+    return make_table(frame[features], y, sample_weight, names, label or None, said)
 
 
-def _table(X: Any, y: Any, sample_weight: Any, names: NDArray[Any], label: str | None, source: str) -> Table:
+def _from_memory(data: Any, label: str | Literal[False] | None, weights: str | None, drop: Sequence[str]) -> Table:
+    """A data frame, or arrays by their names."""
+    from unflip.tables.frames import is_frame
+
+    if isinstance(data, Mapping) and not is_frame(data):
+        from unflip.tables.arrays import read_arrays_of
+
+        _refuse("a dict of arrays", drop=drop)
+        return read_arrays_of(data, label, weights)
+    if not is_frame(data):
+        raise ValueError(f"a table is a path, a data frame or a dict with X and y; got {type(data).__name__}")
+    frame = as_frame(data)
+    check_unique(list(frame.columns))
+    features = choose_features(list(frame.columns), label or None, weights, "the data frame", drop=drop)
+    if len(frame) == 0:
+        raise ValueError(f"the data frame is empty: it has {len(frame.columns)} columns and no rows")
+    names = row_names(frame.index.to_series(), False)
+    frame = frame.reset_index(drop=True)
+    y, sample_weight = (frame[name] if name else None for name in (label, weights))
+    names = np.arange(len(frame)) if names is None else names
+    return make_table(frame[features], y, sample_weight, names, label or None, "the data frame")
+
+
+def spooled(stream: Any = "-") -> str:
+    """Return a temporary file with what a stream holds; its suffix says what that is. "-" is standard input.
+
+    A table is read more than once, and a stream cannot be. The file is removed with the stream, at the latest when the
+    process ends.
+    """
+    stream = sys.stdin if stream == "-" else stream
+    if stream not in _SPOOLED:
+        folder = tempfile.mkdtemp(prefix="unflip-")
+        weakref.finalize(stream, shutil.rmtree, folder, ignore_errors=True)
+        source, raw = getattr(stream, "buffer", stream), Path(folder, "stdin")
+        with raw.open("wb") as file:
+            while chunk := source.read(CHUNK):
+                file.write(chunk.encode() if isinstance(chunk, str) else chunk)
+        with raw.open("rb") as file:
+            suffix = _suffix_of(file.read(CHUNK))
+        _SPOOLED[stream] = str(raw.rename(raw.with_suffix(suffix)))
+    return _SPOOLED[stream]
+
+
+def _suffix_of(start: bytes) -> str:
+    """What the beginning of a file says about its format; text that is not JSON is CSV."""
+    if start.startswith(b"\x1f\x8b"):
+        return _suffix_of(zlib.decompressobj(wbits=31).decompress(start)) + ".gz"
+    magic = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"\xff\xff\xff\xff": ".arrows", b"PK\x03\x04": ".npz"}
+    known = next((suffix for mark, suffix in magic.items() if start.startswith(mark)), None)
+    is_json = start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
+    return known or (".jsonl" if is_json else ".csv")
+
+
+def make_table(X: Any, y: Any, sample_weight: Any, names: NDArray[Any], label: str | None, source: str) -> Table:
     try:
         labels = None if y is None else as_labels(y)
         weights = None if sample_weight is None else as_weights(sample_weight)
@@ -395,6 +492,7 @@ class TextFile:
     separator: str
     header: tuple[str, ...]  # the name of an index, as DataFrame.to_csv writes it, is empty
     decimal: str = "."
+    encoding: str = "utf-8"
     n_rows = None  # not known without reading
 
     @property
@@ -412,22 +510,23 @@ class TextFile:
         """Read one of the runs, which begins with the row ``start``."""
         import pandas as pd
 
-        written = {*how.text, *(name for name, kind in how.kinds.items() if kind == "category")} & set(self.header)
+        written = {*how.text, *(name for name, kind in how.kinds.items() if kind != "number")} & set(self.header)
         options = self._options(how.label) | {"dtype": {name or UNNAMED: str for name in written}}
         if how.columns is not None:
             options["usecols"] = [name or UNNAMED for name in how.columns]
-        with _readable(self.path), pd.read_csv(self.path, **options, iterator=True, chunksize=how.rows) as reader:
+        with readable(self.path), pd.read_csv(self.path, **options, iterator=True, chunksize=how.rows) as reader:
             for frame in reader:
                 frame.index = range(start, start + len(frame))
                 names = None
                 if self.header[0] == "" and UNNAMED in frame:
-                    names = _row_names(frame.pop(UNNAMED), "" in written)
+                    names = row_names(frame.pop(UNNAMED), "" in written)
                 yield FrameRows(self._tidied(frame, how), names)
                 start += len(frame)
 
     def _options(self, label: str | None) -> dict[str, Any]:
         return {
             "sep": self.separator,
+            "encoding": self.encoding,
             "decimal": self.decimal,
             "skipinitialspace": True,
             "index_col": False,
@@ -454,73 +553,63 @@ class TextFile:
 
 
 @dataclass(frozen=True)
-class ParquetFile:
-    """A Parquet file: its row groups, its columns, and the index that pandas noted in it."""
+class JsonLinesFile:
+    """A file with a JSON object in each line. Its columns are the keys of all objects; a key that is absent is missing.
+
+    Unlike the cells of a CSV file, its values have types: ``"1"`` is text, and 1 a number.
+    """
 
     path: str
-    sizes: tuple[int, ...]
-    kinds: tuple[tuple[str, str], ...]  # the type of each column
-    index: str | None  # the column with the names of the rows
-    hidden: tuple[str, ...]  # further columns of the index
-    first: int  # of an index that counts
-    step: int
-
-    @property
-    def names(self) -> list[str]:
-        return [name for name, _ in self.kinds if name != self.index and name not in self.hidden]
-
-    @property
-    def n_rows(self) -> int:
-        return sum(self.sizes)
+    names: tuple[str, ...]
+    n_rows: int
+    encoding: str = "utf-8"
 
     def runs(self, rows: int | None) -> list[tuple[tuple[int, ...], int]]:
-        """Return row groups that are read together, at least ``rows`` rows if there are as many, and their start."""
-        found, start, begin, run = [], 0, 0, []
-        for number, size in enumerate(self.sizes):
-            run.append(number)
-            start += size
-            if (rows is not None and start - begin >= rows) or number == len(self.sizes) - 1:
-                found.append((tuple(run), begin))
-                begin, run = start, []
-        return found
+        """Return one run: lines can only be read from the beginning."""
+        return [((), 0)]
 
     def called(self, run: tuple[int, ...]) -> str:
-        return f"{self.path}, row group{f' {run[0]}' if len(run) == 1 else f's {run[0]} to {run[-1]}'}"
+        return self.path
 
-    def frames(self, how: Reading, run: tuple[int, ...] | None = None, start: int = 0) -> Iterator[FrameRows]:
-        """Read one of the runs, or all of the file; the schema says what a column is."""
-        run = tuple(range(len(self.sizes))) if run is None else run
-        chosen = [*(self.names if how.columns is None else how.columns), *([self.index] if self.index else [])]
-        whole = how.rows is None
-        try:
-            with _opened(self.path) as file:
-                # No threads of its own for a block: other parts are read at the same time.
-                batches = file.iter_batches(how.rows or max(self.n_rows, 1), list(run), chosen, use_threads=whole)
-                for table in _regrouped(batches, file.schema_arrow, how.rows):
-                    counted = range(start, start + table.num_rows)
-                    names: Any = self.first + self.step * np.array(counted)
-                    if self.index:
-                        names = _row_names(table.column(self.index).to_pandas(), True)
-                        table = table.drop_columns([self.index])
-                    frame = table.to_pandas(use_threads=whole, ignore_metadata=True)
-                    frame.index = counted
-                    yield FrameRows(frame, None if self.hidden else names)
-                    start = counted.stop
-        except OSError as error:
-            raise ValueError(f"{self.called(run)} cannot be read: {error}") from error
+    def frames(self, how: Reading, run: tuple[int, ...] = (), start: int = 0) -> Iterator[FrameRows]:
+        """Read all rows, which begin with the row ``start``."""
+        import pandas as pd
+
+        columns = list(self.names if how.columns is None else how.columns)
+        with readable(self.path):
+            objects = json_objects(self.path, self.encoding)
+            while rows := list(islice(objects, how.rows)):
+                counted = range(start, start + len(rows))
+                values = {name: [row.get(name) for row in rows] for name in columns}
+                yield FrameRows(pd.DataFrame(values, index=counted, columns=columns))
+                start = counted.stop
+                if how.rows is None:
+                    return
+        if start == 0 and how.rows is None:
+            yield FrameRows(pd.DataFrame(columns=columns))
 
 
-def open_file(path: str) -> TextFile | ParquetFile:
-    """Find out how a text or Parquet file is read: its columns, its separator or its row groups."""
+def open_file(path: str, encoding: str | None = None) -> Any:
+    """Find out how a file is read: its columns, and its separator and encoding or its row groups."""
     suffix = table_suffix(path)
-    if suffix not in (*PARQUET, *TEXT):
-        raise ValueError(f"{path} must end in .csv, .tsv, .csv.gz, .tsv.gz, .parquet or .npz, or be a folder of images")
+    if suffix not in TABLES:
+        raise ValueError(
+            f"{path} must end in .csv, .tsv, .jsonl (each also with .gz), .parquet, .arrow, .feather or .npz, or be a "
+            "folder of images"
+        )
     try:
         import pandas as pd  # noqa: F401
     except ModuleNotFoundError as error:
-        said = "Parquet" if suffix in PARQUET else "CSV"
-        raise ModuleNotFoundError(f"reading {said} needs pandas: pip install 'unflip[data]'") from error
-    return _open_parquet(path) if suffix in PARQUET else _open_text(path, TEXT[suffix])
+        raise ModuleNotFoundError(f"reading {suffix} files needs pandas: pip install 'unflip[data]'") from error
+    if suffix in (*PARQUET, *ARROW):
+        if encoding is not None:
+            raise ValueError(f"{path} has no encoding, which only text has; leave out {encoding!r}")
+        from unflip.tables.arrow import open_arrow
+
+        return open_arrow(path)
+    with readable(path):
+        encoding = find_encoding(path) if encoding is None else check_encoding(encoding)
+        return _open_json(path, encoding) if suffix in JSON_LINES else _open_text(path, TEXT[suffix], encoding)
 
 
 def table_suffix(path: str) -> str:
@@ -529,9 +618,124 @@ def table_suffix(path: str) -> str:
 
 
 def tables_in(folder: Path) -> list[str]:
-    """Return the text and Parquet files in a folder and the folders in it, in order."""
+    """Return the files with columns in a folder and the folders in it, in order."""
     inside = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name[0] not in "._")
-    return [str(path) for path in inside if table_suffix(path.name) in (*TEXT, *PARQUET)]
+    return [str(path) for path in inside if table_suffix(path.name) in TABLES]
+
+
+def table_files(source: Any) -> list[str]:
+    """Return the files that a path, a pattern, a folder or a list of them names; none if it is something else."""
+    if isinstance(source, str | os.PathLike):
+        found = _files(os.fspath(source))
+    elif isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
+        found = [path for item in source for path in _files(os.fspath(item))]
+    else:
+        return []
+    kinds = [PARQUET, ARROW, JSON_LINES]
+    known = {next((kind[0] for kind in kinds if table_suffix(path) in kind), ".csv") for path in found}
+    if len(known) > 1:
+        raise ValueError(f"the files are of different kinds, {', '.join(sorted(known))}; give one kind")
+    return found
+
+
+def _files(path: str) -> list[str]:
+    if path == "-":
+        return [spooled()]
+    if Path(path).is_dir():
+        if Path(path, "dataset_dict.json").exists():
+            splits = sorted(item.name for item in Path(path).iterdir() if item.is_dir())
+            raise ValueError(f"{path} holds the splits {', '.join(splits)} of a dataset; name one of these folders")
+        if not (found := tables_in(Path(path))):
+            raise ValueError(f"the folder {path} has no file that ends in {', '.join(TABLES)}")
+        return found
+    if Path(path).exists():
+        if table_suffix(path) not in (*TABLES, ".npy"):
+            raise ValueError(f"{path} must end in {', '.join(TABLES)}, .csv.gz, .tsv.gz or .npy")
+        return [path]
+    if not (matching := sorted(glob.glob(path, recursive=True))):
+        raise FileNotFoundError(f"{path} does not exist")
+    return [one for item in matching for one in _files(item)]
+
+
+# Encodings
+
+
+def find_encoding(path: str) -> str:
+    """Return the encoding of a text file: by its byte order mark, else UTF-8, else cp1252 with a warning.
+
+    All of the file is decoded, since its first letter with an accent may be in the last row. What is neither is refused
+    with the name of the encoding that it may be in.
+    """
+    with _opened_bytes(path) as file:
+        chunk = file.read(CHUNK)
+        for mark, name in MARKS.items():
+            if chunk.startswith(mark):
+                return name
+        if 8 * chunk.count(0) > len(chunk):
+            # UTF-16 without a mark: in text of Western languages every second byte is zero
+            width = "utf-16-le" if chunk[1::2].count(0) > chunk[::2].count(0) else "utf-16-be"
+            raise ValueError(f"it has zero bytes, which text in UTF-8 has not. {_name_it(width)}")
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while chunk:
+                decoder.decode(chunk)
+                chunk = file.read(CHUNK)
+            decoder.decode(b"", True)
+            return "utf-8"
+        except UnicodeDecodeError as error:
+            problem, sample = error, chunk
+    if _looks_western(sample):
+        warnings.warn(
+            f"{path} is not text in UTF-8; it is read as cp1252, the encoding of Windows in Western Europe. If this is "
+            "wrong, name its encoding",
+            stacklevel=2,
+        )
+        return "cp1252"
+    raise ValueError(f"it is not text in UTF-8 ({problem.reason}). {_name_it(_guessed(sample))}")
+
+
+def check_encoding(name: str) -> str:
+    """Return the name of an encoding that Python knows."""
+    try:
+        return codecs.lookup(name).name
+    except LookupError as error:
+        raise ValueError(f"unknown encoding {name!r}; for example utf-8, utf-16, cp1252 or gb18030") from error
+
+
+def _name_it(guess: str | None) -> str:
+    such = guess or "cp1251"
+    maybe = f"It may be in {guess}: n" if guess else "N"
+    return f"{maybe}ame the encoding, encoding={such!r} in Python and --encoding {such} on the command line"
+
+
+def _looks_western(sample: bytes) -> bool:
+    """Whether the letters with accents in cp1252 are single ones among plain letters, and signs are between words.
+
+    In other encodings whole words become such letters (Cyrillic, Chinese), or signs are in the middle of words (DOS,
+    Polish).
+    """
+    try:
+        text = sample.decode("cp1252")
+    except UnicodeDecodeError:  # cp1252 lacks five bytes
+        return False
+    letters = re.findall(r"[^\W\x00-\x7f]+", text.replace("ß", "s"))
+    signs = re.findall(r"[^\w\x00-\x7f]", text)
+    inside = re.findall(r"(?<=[A-Za-z])[^\w\x00-\x7f’‘´·\xa0\xad](?=[a-z])", text)
+    long = sum(len(run) > 1 for run in letters)
+    return 3 * long <= len(letters) and 10 * len(inside) <= len(letters) + len(signs)
+
+
+def _guessed(sample: bytes) -> str | None:
+    try:
+        from charset_normalizer import from_bytes
+    except ModuleNotFoundError:
+        return None
+    best = from_bytes(sample[: 2**16]).best()
+    return None if best is None else str(best.encoding)
+
+
+def _opened_bytes(path: str) -> Any:
+    return gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")
 
 
 def with_point(value: Any) -> Any:
@@ -540,7 +744,7 @@ def with_point(value: Any) -> Any:
     return value.strip().replace(",", ".") if is_number else value
 
 
-def _open_text(path: str, separator: str) -> TextFile:
+def _open_text(path: str, separator: str, encoding: str) -> TextFile:
     """Find separator, header and decimal mark, and refuse a file whose rows are longer than its header.
 
     Even a .csv may be separated by semicolons, tabs or bars, if its first line has no comma. With semicolons the
@@ -550,31 +754,31 @@ def _open_text(path: str, separator: str) -> TextFile:
     import pandas as pd
 
     # Here and not where the rows are read: that is done in threads, which share the filters of warnings.
-    with _readable(path), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # more cells in a row than names
-        header = _header(pd, path, separator)
+        header = _header(pd, path, separator, encoding)
         if separator == "," and len(header) == 1:
             separator = next((mark for mark in SEPARATORS if mark in header[0]), separator)
-            header = _header(pd, path, separator)
+            header = _header(pd, path, separator, encoding)
         if all(np.isfinite(_number(name)) for name in header):
             raise ValueError(f"the first line must name the columns, but it holds numbers: {', '.join(header[:5])}")
-        _check_unique(header)
+        check_unique(header)
         named = (header[0], *(name or f"Unnamed: {k}" for k, name in enumerate(header[1:], 1)))
         marks = ".," if separator == ";" else "."
-        files = [TextFile(path, separator, named, mark) for mark in marks]
+        files = [TextFile(path, separator, named, mark, encoding) for mark in marks]
         frames = [pd.read_csv(path, nrows=CHECKED, **file._options(None)) for file in files]
         numbers = [{n for n in frame.columns if pd.api.types.is_numeric_dtype(frame[n].dtype)} for frame in frames]
     return files[-1] if len(files) > 1 and numbers[0] < numbers[1] else files[0]
 
 
-def _header(pd: Any, path: str, separator: str) -> list[str]:
-    options = {"sep": separator, "header": None, "nrows": 1, "dtype": str}
+def _header(pd: Any, path: str, separator: str, encoding: str) -> list[str]:
+    options = {"sep": separator, "encoding": encoding, "header": None, "nrows": 1, "dtype": str}
     first = pd.read_csv(path, **options, keep_default_na=False, skipinitialspace=True)
     return [str(name) for name in first.iloc[0]]
 
 
 @contextmanager
-def _readable(path: str) -> Iterator[None]:
+def readable(path: str) -> Iterator[None]:
     """Turn pandas' errors about a text file into a ValueError with its name."""
     import pandas as pd
 
@@ -582,13 +786,13 @@ def _readable(path: str) -> Iterator[None]:
         yield
     except pd.errors.EmptyDataError as error:
         raise ValueError(f"{path} is empty") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8 ({error}); save it with this encoding") from error
+    except UnicodeError as error:
+        raise ValueError(f"{path} is not text in the encoding that was named: {error}") from error
     except (pd.errors.ParserWarning, pd.errors.ParserError, OSError, EOFError, zlib.error, ValueError) as error:
         raise ValueError(f"{path} cannot be read as a table: {error}") from error
 
 
-def _row_names(column: Any, as_text: bool) -> NDArray[Any] | None:
+def row_names(column: Any, as_text: bool) -> NDArray[Any] | None:
     """Whole numbers or text; None if the column holds anything else, and the rows are only counted."""
     kind = column_kind(column)
     if kind not in ("int", "text") and not as_text:
@@ -596,132 +800,64 @@ def _row_names(column: Any, as_text: bool) -> NDArray[Any] | None:
     return np.asarray(column if kind == "int" else column.astype(object).where(column.notna(), ""))
 
 
-def _open_parquet(path: str) -> ParquetFile:
-    """Read what the end of a file says about it."""
-    try:
-        with _opened(path) as file:
-            schema, metadata = file.schema_arrow, file.metadata
-        _check_unique(schema.names)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are kinds of these
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    counted = next((item for item in index if isinstance(item, dict)), {})
-    hidden = [item for item in index if isinstance(item, str) and item in schema.names]
-    names = hidden.pop() if len(hidden) == 1 and _names_rows(schema, groups, hidden[0]) else None
-    kinds = tuple((field.name, _arrow_kind(field.type)) for field in schema)
-    sizes, first, step = tuple(group.num_rows for group in groups), counted.get("start", 0), counted.get("step", 1)
-    return ParquetFile(path, sizes, kinds, names, tuple(hidden), int(first), int(step))
-
-
-def _names_rows(schema: Any, groups: list[Any], name: str) -> bool:
-    """Whether a column of the index is text, or whole numbers without missing values."""
-    kind, place = _arrow_kind(schema.field(name).type), schema.names.index(name)
-    if kind != "int":
-        return kind == "text"
-    statistics = [group.column(place).statistics for group in groups]
-    return all(found is not None and found.null_count == 0 for found in statistics)
-
-
-def _arrow_kind(arrow: Any) -> str:
-    """What values of a type are to a model: files must agree on it, but not on the width of their numbers."""
-    from pyarrow import types
-
-    if types.is_string(arrow) or types.is_large_string(arrow) or types.is_string_view(arrow):
-        return "text"
-    if types.is_dictionary(arrow):
-        return "categories"
-    if types.is_integer(arrow):
-        return "int"
-    if types.is_floating(arrow):
-        return "float32" if arrow.bit_width <= 32 else "float"
-    return "decimal" if types.is_decimal(arrow) else str(arrow)
-
-
-def _opened(path: str) -> Any:
-    try:
-        from pyarrow import parquet
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("reading Parquet needs pyarrow: pip install 'unflip[data]'") from error
-    # By buffers, not whole row groups: these may be larger than memory.
-    return parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
-
-
-def _regrouped(batches: Iterator[Any], schema: Any, rows: int | None) -> Iterator[Any]:
-    """Tables of exactly ``rows`` rows, except the last: pyarrow may stop at the end of a row group."""
-    from pyarrow import Table as ArrowTable
-
-    held: list[Any] = []
+def _open_json(path: str, encoding: str) -> JsonLinesFile:
+    """Read all lines once: any of them may have a key of its own."""
+    names: dict[str, None] = {}
     n = 0
-    for batch in batches:
-        held.append(batch)
-        n += batch.num_rows
-        while rows is not None and n >= rows:
-            table = ArrowTable.from_batches(held)
-            yield table.slice(0, rows)
-            held = table.slice(rows).to_batches()
-            n -= rows
-    if n or rows is None:
-        yield ArrowTable.from_batches(held, held[0].schema if held else schema)
+    for row in json_objects(path, encoding):
+        names.update(dict.fromkeys(row))
+        n += 1
+    if not n:
+        raise ValueError("it is empty")
+    return JsonLinesFile(path, tuple(names), n, encoding)
 
 
-def _check_unique(names: Sequence[str]) -> None:
+def json_objects(path: str, encoding: str) -> Iterator[dict[str, Any]]:
+    """Read the objects of a file of JSON Lines, one at a time; empty lines are left out."""
+    with _opened_bytes(path) as raw, io.TextIOWrapper(raw, encoding, newline="\n") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number} is not JSON: {error}. Each line must be a JSON object") from error
+            if not isinstance(row, dict):
+                raise ValueError(f'line {number} must be a JSON object such as {{"age": 20}}; got {line.strip():.40}')
+            yield row
+
+
+def as_frame(data: Any) -> Any:
+    """Return a pandas frame or series, or an array, for what another library holds; anything else as it is.
+
+    Frames and series of polars, pyarrow, DuckDB and whatever else narwhals knows become pandas ones, tensors become
+    arrays, and a dataset of Hugging Face becomes a frame in which classes have their names. Dask collections stay: they
+    need not fit into memory.
+    """
+    library = type(data).__module__.split(".")[0]
+    if library in ("numpy", "pandas", "scipy", "builtins") or hasattr(type(data), "__dask_graph__"):
+        return data
+    from unflip.tables.frames import converted
+
+    return converted(data)
+
+
+def class_names(column: Any, names: Sequence[str]) -> Any:
+    """Return the names of classes for a column of their numbers, as Hugging Face's ``datasets`` stores them."""
+    codes = column.fillna(-1).astype(np.int64)  # -1 is how datasets writes that there is no label
+    if len(codes) and codes.max() >= len(names):
+        raise ValueError(f"column {column.name!r} has the code {codes.max()}, but names for {len(names)} classes only")
+    return np.array([*names, None], dtype=object)[codes]
+
+
+def check_unique(names: Sequence[str]) -> None:
     twice = [name for name, times in Counter(names).items() if name and times > 1]
     if twice:  # pandas would rename it
         raise ValueError(f"there is more than one column {twice[0]!r}; rename one of them")
 
 
-# Arrays ---------------------------------------------------------------------------------------------------------------
-
-
-def _read_npz(path: Path, label: str | Literal[False] | None, weights: str | None) -> Table:
-    from unflip.datasets.npz import opened_npz, read_arrays, stored_names
-
-    with opened_npz(path) as archive:
-        there = stored_names(archive)
-    for name in (label, weights):
-        if name and name not in there:
-            no_such(name, there, f"{path} has no array")
-    chosen = label if label is not None else next((name for name in LABELS if name in there), None)
-    twins = [letter + str(chosen)[1:] for letter in "Xx"] if chosen and chosen[0] in "yY" else []
-    samples = next((name for name in (*twins, *SAMPLES) if name in there), None)
-    if samples is None:
-        no_such("X", there, f"{path} needs the samples as X or x_train, but has no array")
-    found = read_arrays(path, [name for name in (samples, chosen, weights) if name])
-    X = _samples(found[samples], f"{samples} of {path}")
-    y, sample_weight = (found[name] if name else None for name in (chosen, weights))
-    table = _table(X, y, sample_weight, np.arange(len(X)), chosen or None, str(path))
-    try:
-        check_same_length(**{name: found[name] for name in (samples, chosen, weights) if name})
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    return table
-
-
-def _samples(values: NDArray[Any], said: str) -> NDArray[Any]:
-    """Rows of numbers as they are; images as float32 (n, channels, height, width), bytes scaled to [0, 1]."""
-    if values.dtype.kind not in "biuf" or not 2 <= values.ndim <= 4:
-        raise ValueError(
-            f"{said} is {values.dtype} of shape {values.shape}; expected numbers of shape (n, features), or images "
-            "(n, channels, height, width)"
-        )
-    if values.shape[0] == 0 or values.size == 0:
-        raise ValueError(f"{said} is empty, of shape {values.shape}")
-    bad = np.isinf(values) if values.ndim == 2 else ~np.isfinite(values)
-    if bad.any():
-        row = int(bad.reshape(len(bad), -1).any(axis=1).argmax())
-        raise ValueError(f"{said} has infinite{' or missing' * (values.ndim > 2)} values, the first in row {row}")
-    if values.ndim == 2:
-        return values if values.dtype.kind == "f" else values.astype(np.float32)
-    images = values[:, np.newaxis] if values.ndim == 3 else values
-    if images.shape[1] not in (1, 3, 4) and images.shape[3] in (1, 3, 4):  # channels last, as Keras has them
-        images = images.transpose(0, 3, 1, 2)
-    scale = 255 if values.dtype == np.uint8 else 1
-    return np.ascontiguousarray(images, dtype=np.float32) / np.float32(scale)
-
-
-def _refuse(source: Path, kind: str, **options: Any) -> None:
+def _refuse(said: str, **options: Any) -> None:
     for name, value in options.items():
         if value:
-            said = ", ".join(map(repr, [value] if isinstance(value, str) else value))
-            raise ValueError(f"{source} is {kind}, which has no columns: leave out {name} ({said})")
+            values = ", ".join(map(repr, [value] if isinstance(value, str) else value))
+            raise ValueError(f"{said} takes no {name.replace('_', ' ')}: leave out {values}")

@@ -1,38 +1,39 @@
 """Blocks of rows from anywhere: arrays, memory maps, files, generators and Dask collections."""
 
-import glob
 import mmap
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from unflip.tables.arrow import ArrowFile
 from unflip.tables.blocks import NO_LABELS, Block, BlockError, Engine, Source, as_matrix, make_block, reduce_blocks
 from unflip.tables.preprocessing import as_numbers
 from unflip.tables.read import (
     CHECKED,
-    PARQUET,
-    TEXT,
+    TABLES,
     FrameRows,
-    ParquetFile,
+    JsonLinesFile,
     Reading,
     TextFile,
+    as_frame,
     check_same_kind,
     choose_features,
     column_kind,
+    join_rows,
     no_such,
     open_file,
+    table_files,
     table_suffix,
-    tables_in,
 )
 
+File = TextFile | JsonLinesFile | ArrowFile
 ROWS = 65_536  # 32 MiB of 64 features in float64
 MOST = 100_000  # beyond it a column names rows, not classes, and the set would grow with the data
 
@@ -53,9 +54,11 @@ def open_source(
     source : Source, arrays, path, iterable, Dask array or Dask dataframe
         One of
 
-        - X, with ``y``: an array, memmap, sparse matrix, data frame or Dask collection; or the tuple (X, y);
-        - a Parquet or CSV file, with the meaning that :func:`read_table` gives it, but with numbers or booleans as its
-          features; a folder or a list of such files, a pattern such as ``"data/*.parquet"``, or an ``.npy`` file;
+        - X, with ``y``: an array, tensor, memmap, sparse matrix, data frame of any library that narwhals knows, Hugging
+          Face dataset or Dask collection; or the tuple (X, y);
+        - a Parquet, Arrow, CSV or JSON Lines file, with the meaning that :func:`read_table` gives it, but with numbers
+          or booleans as its features; a folder or a list of such files, a pattern such as ``"data/*.parquet"``, or an
+          ``.npy`` file;
         - an iterable of blocks (X, y) or (X, y, weights), or a function without arguments that returns one. An
           iterator, such as a generator, can be read only once.
     y : array-like, Dask collection or path of an .npy file, default=None
@@ -84,6 +87,7 @@ def open_source(
     if isinstance(source, tuple) and len(source) in (2, 3) and getattr(source[0], "ndim", 0) == 2 and y is None:
         source, y, weights = (*source, weights)[:3]
     columns = [columns] if isinstance(columns, str) else columns
+    source, y, weights = map(as_frame, (source, y, weights))
     paths = table_files(source)
     if paths and not paths[0].endswith(".npy"):
         if y is not None:
@@ -320,7 +324,7 @@ def _refuse(said: str, **given: Any) -> None:
 class TablePart:
     """Some rows of a file, in blocks of at most as many rows as ``how``, a source without its files, says."""
 
-    file: TextFile | ParquetFile
+    file: File
     number: int
     run: tuple[int, ...]
     start: int
@@ -365,7 +369,7 @@ class TableSource(Source):
 
     def __init__(
         self,
-        files: Sequence[TextFile | ParquetFile],
+        files: Sequence[File],
         features: Sequence[str],
         label: str | None,
         weights: str | None,
@@ -414,8 +418,9 @@ def open_tables(
     drop: Sequence[str] = (),
     *,
     columns: Sequence[str] | None = None,
-    rows: int = ROWS,
+    rows: int | None = ROWS,
     kinds: Mapping[str, str] | None = None,
+    encoding: str | None = None,
 ) -> TableSource:
     """Open Parquet or CSV files as blocks of data frames, with the meaning that :func:`read_table` gives them.
 
@@ -423,9 +428,9 @@ def open_tables(
     folder, a pattern or a list of them; ``columns`` are the features. The other parameters are those of ``read_table``.
     """
     found = table_files(path)
-    if other := [one for one in found if table_suffix(one) not in (*PARQUET, *TEXT)]:
+    if other := [one for one in found if table_suffix(one) not in TABLES]:
         raise ValueError(f"{other[0]} is not a Parquet or CSV file; only these are read in blocks")
-    files = [open_file(one) for one in found]
+    files = [open_file(one, encoding) for one in found]
     first = files[0]
     features = choose_features(first.names, label, weights, first.path, columns, drop)
     needed = [*features, *(name for name in (label, weights) if name)]
@@ -433,10 +438,27 @@ def open_tables(
         for name in needed:
             if name not in file.names:
                 no_such(name, file.names, f"{file.path}, unlike {first.path}, has no column")
-        if isinstance(file, ParquetFile) and isinstance(first, ParquetFile):
+        if isinstance(file, ArrowFile) and isinstance(first, ArrowFile):
             _check_same_types(file, first, needed)
     source = TableSource(files, features, label, weights, Reading(rows, label, kinds=kinds or {}))
     return source if source.is_text else source.only(features)
+
+
+def read_together(
+    paths: Sequence[str], label: str | None, weights: str | None, drop: Sequence[str], **how: Any
+) -> tuple[FrameRows, list[str]]:
+    """Return all rows of several files, with label and weights, and the features among their columns.
+
+    ``how`` has ``kinds`` and ``encoding`` of :func:`open_tables`. A column is what all rows together say it is.
+    """
+    source = open_tables(list(paths), label, weights, drop, **how)
+    source = source if how.get("kinds") else settled(source)
+    columns = (*source.features, *(name for name in (label, weights) if name))
+    plain = source.changed(label_read=None, weights=None, features=columns)
+    pieces = [block.X for block in plain.blocks() if len(block)]
+    if not pieces:
+        raise ValueError(source.no_rows)
+    return FrameRows(join_rows(pieces).frame.reset_index(drop=True)), list(source.features)
 
 
 def settled(source: TableSource, columns: Sequence[str] | None = None, **how: Any) -> TableSource:
@@ -459,37 +481,9 @@ def settled(source: TableSource, columns: Sequence[str] | None = None, **how: An
     return source.as_text(text).changed(named="" in text or "other" not in kinds.get("", ()))
 
 
-def table_files(source: Any) -> list[str]:
-    """Return the files that a path, a pattern, a folder or a list of them names; none if it is something else."""
-    if isinstance(source, str | os.PathLike):
-        found = _files(os.fspath(source))
-    elif isinstance(source, list | tuple) and source and all(isinstance(s, str | os.PathLike) for s in source):
-        found = [path for item in source for path in _files(os.fspath(item))]
-    else:
-        return []
-    known = {".parquet" if table_suffix(path) in PARQUET else Path(path).suffix for path in found}
-    if ".parquet" in known and len(known) > 1:
-        raise ValueError(f"the files are of different kinds, {', '.join(sorted(known))}; give one kind")
-    return found
-
-
-def _files(path: str) -> list[str]:
-    if Path(path).is_dir():
-        if not (found := tables_in(Path(path))):
-            raise ValueError(f"the folder {path} has no file that ends in {', '.join((*PARQUET, *TEXT))}")
-        return found
-    if Path(path).exists():
-        if table_suffix(path) not in (*PARQUET, *TEXT, ".npy"):
-            raise ValueError(f"{path} must end in {', '.join((*PARQUET, *TEXT))}, .csv.gz, .tsv.gz or .npy")
-        return [path]
-    if not (matching := sorted(glob.glob(path, recursive=True))):
-        raise FileNotFoundError(f"{path} does not exist")
-    return [one for item in matching for one in _files(item)]
-
-
-def _number_kinds(file: TextFile | ParquetFile, source: TableSource) -> dict[str, str]:
+def _number_kinds(file: File, source: TableSource) -> dict[str, str]:
     """What the features of a file hold, which must be numbers or booleans."""
-    if isinstance(file, ParquetFile):
+    if isinstance(file, ArrowFile):
         kinds = dict(file.kinds)
     else:
         first = next(file.frames(Reading(CHECKED, source.label))).frame
@@ -510,7 +504,7 @@ def _block_kinds(block: Block) -> Counter[tuple[str, str]]:
     return Counter([*((name, column_kind(frame[name])) for name in frame.columns), ("", of_names)])
 
 
-def _check_same_types(file: ParquetFile, first: ParquetFile, needed: Sequence[str]) -> None:
+def _check_same_types(file: ArrowFile, first: ArrowFile, needed: Sequence[str]) -> None:
     numbers = {"int": "numbers", "float": "numbers", "float32": "numbers", "decimal": "numbers"}
     kinds, expected = ({name: numbers.get(kind, kind) for name, kind in one.kinds} for one in (file, first))
     for name in needed:
