@@ -38,10 +38,11 @@ LIBRARIES = {
     "threadpoolctl": ("tables/blocks.py",),  # scikit-learn brings it
     "typer": ("cli.py", "cli/*"),
     "torch": ("deep/*", "transition/*"),
-    "safetensors": ("deep/*", "models/*", "tables/arrays.py"),
+    "safetensors": ("deep/*", "models/*", "tables/arrays.py", "tables/text.py"),
+    "tokenizers": ("tables/text.py",),  # wordllama brings it
     "onnx": ("models/_onnx.py",),
     "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py"),
-    "pyarrow": ("_output.py", "datasets/*", "tables/arrow.py"),
+    "pyarrow": ("_output.py", "datasets/*", "tables/arrow.py", "commands/apply.py"),
     "narwhals": ("tables/frames.py",),
     "charset_normalizer": ("tables/read.py",),  # pooch brings it
     "PIL": ("datasets/*", "tables/images.py"),
