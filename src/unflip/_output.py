@@ -1,12 +1,16 @@
 """Write files and folders whole or not at all: columns as CSV or Parquet, and texts."""
 
 import csv
+import ctypes
+import errno
+import glob
 import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +18,14 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+PARTIAL, ASIDE = ".partial", ".old"  # how the names of files end while they are written, and of folders in between
+FRESH = 60  # seconds
+MODEL = ("model.json", "weights.safetensors")  # what a saved model consists of
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 PARQUET = (".parquet", ".pq")
 GROUP = 2**25  # bytes of a row group in memory
@@ -42,6 +54,10 @@ def check_place(path: str | os.PathLike[str]) -> None:
     if str(path) == "-":
         raise ValueError("a folder cannot be written to standard output; name a folder instead of -")
     target = Path(path).resolve()
+    if all((target.parent / name).is_file() for name in MODEL):
+        raise ValueError(
+            f"{target} is inside the saved model {target.parent}, which it would damage; name another place"
+        )
     place = next(parent for parent in target.parents if parent.exists())
     if not place.is_dir():
         raise NotADirectoryError(f"{target} cannot be written: {place} is a file, not a folder")
@@ -122,6 +138,7 @@ def _rows_writer(file: IO[str], separator: str) -> Write:
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write a file, text as UTF-8; a file with this name is replaced."""
     target = Path(path)
+    check_place(target)
     _check_no_folder(target)
     with replaced(target) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -132,15 +149,20 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
 def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Provide a file to write to, which takes the place of ``path`` at the end and is then on the disk.
 
-    After an error, Ctrl-C or a killed process, ``path`` is what it was before.
+    After an error, Ctrl-C or a killed process, ``path`` is what it was before. Of several writers at the same time, the
+    last one wins, whole: each has a file of its own, with a new name, so that no link can be planted under it.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.partial")  # one name, so that killed runs leave no more than one
+    _clean_up(target)
+    descriptor, name = tempfile.mkstemp(PARTIAL, f".{target.name}.", target.parent)
+    partial = Path(name)
     try:
-        yield partial
-        _to_disk(partial)
-        os.replace(partial, target)
+        with _claimed(descriptor):
+            partial.chmod(0o666 & ~_umask())
+            yield partial
+            _to_disk(partial)
+            os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
     if sys.platform != "win32":  # the new name is in the folder, which has to reach the disk too
@@ -151,23 +173,110 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
 def replaced_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Provide a folder to write to, which takes the place of ``path`` at the end; after an error it is removed.
 
-    The caller checks whether ``path`` may be replaced.
+    The caller checks whether ``path`` may be replaced. On Linux old and new change places in one step, so that there is
+    a whole folder at any moment; elsewhere a process that is killed between two renames leaves the old one next to it,
+    which :func:`recover` brings back.
     """
     folder = Path(path).resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    aside = partial.with_name(partial.name + ".old")
+    recover(folder)
+    _clean_up(folder)
+    partial = Path(tempfile.mkdtemp(PARTIAL, f".{folder.name}.", folder.parent))
     try:
-        partial.chmod(0o755)
-        yield partial
-        if folder.exists():
-            folder.rename(aside)
-        partial.rename(folder)
+        with _claimed(None if fcntl is None else os.open(partial, os.O_RDONLY)):
+            yield partial
+            mask = _umask()
+            for inside in (partial, *partial.rglob("*")):  # some libraries give their files other modes
+                inside.chmod((0o777 if inside.is_dir() else 0o666) & ~mask)
+            _exchange(partial, folder)
     finally:
-        if aside.exists() and not folder.exists():  # stopped between the two renames: the old one is better than none
+        shutil.rmtree(partial, ignore_errors=True)  # the new one, or the old one in its place
+
+
+def recover(path: str | os.PathLike[str]) -> None:
+    """Bring a folder back that was moved aside by a process that was then killed."""
+    folder = Path(path).resolve()
+    if not folder.exists() and folder.parent.is_dir():
+        for aside in sorted(folder.parent.glob(f".{glob.escape(folder.name)}.*{ASIDE}"), reverse=True):
             aside.rename(folder)
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(aside, ignore_errors=True)
+            return
+
+
+def _exchange(partial: Path, folder: Path) -> None:
+    """Put a folder in the place of another one, which then has the name of the first, or is gone."""
+    if not folder.exists():
+        try:
+            partial.rename(folder)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
+                raise
+    if sys.platform == "linux" and _swap(partial, folder):
+        return
+    aside = partial.with_name(partial.name + ASIDE)
+    folder.rename(aside)
+    try:
+        partial.rename(folder)
+    except BaseException:
+        aside.rename(folder)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _swap(one: Path, other: Path) -> bool:
+    """Exchange two names in one step, and return whether the system can (renameat2 of Linux)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if libc.renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL):  # an old kernel, or a file system that cannot
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def _clean_up(target: Path) -> None:
+    """Remove what killed processes left half written for this target: no living process has claimed it."""
+    if fcntl is None or not target.parent.is_dir():
+        return
+    for found in target.parent.glob(f".{glob.escape(target.name)}.*{PARTIAL}"):
+        try:
+            descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - os.fstat(descriptor).st_ctime < FRESH:  # its process may be about to claim it
+                continue
+            shutil.rmtree(found, ignore_errors=True) if found.is_dir() else found.unlink(missing_ok=True)
+        except OSError:  # a process is still writing it
+            continue
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _claimed(descriptor: int | None) -> Iterator[None]:
+    """Lock a file or folder, so that other processes leave it alone, and close it at the end."""
+    if descriptor is None or fcntl is None:  # Windows cannot rename what is open
+        if descriptor is not None:
+            os.close(descriptor)
+        yield
+        return
+    try:
+        with suppress(OSError):  # file systems without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _check_no_folder(target: Path) -> None:

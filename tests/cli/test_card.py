@@ -19,3 +19,12 @@ def test_card(folder, tmp_path):
     assert (tmp_path / "card.md").read_text(encoding="utf-8") == printed.stdout
     told = json.loads(invoke("card", folder / "model", "--json").stdout)
     assert told["markdown"] == printed.stdout
+
+
+def test_a_card_does_not_damage_the_model(folder):
+    before = (folder / "model" / "model.json").read_bytes()
+    for name in ("model.json", "README.md"):
+        done = invoke("card", folder / "model", "--out", folder / "model" / name)
+        assert (done.exit_code, "inside the saved model" in done.stderr) == (1, True)
+    assert (folder / "model" / "model.json").read_bytes() == before
+    assert sorted(path.name for path in (folder / "model").iterdir()) == ["model.json", "weights.safetensors"]

@@ -101,11 +101,19 @@ def test_a_failure_keeps_the_old_model(iris, tmp_path, monkeypatch):
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", failing)
+    monkeypatch.setattr("unflip._output._swap", lambda *_: False)  # as where names cannot be exchanged in one step
     with pytest.raises(OSError, match="no space"):
         model.set_params(alpha=9.0).fit(X, y).save(tmp_path / "m")
     monkeypatch.undo()
     assert load(tmp_path / "m").alpha == 1.0
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_model_that_was_moved_aside_is_found(iris, tmp_path):
+    """As by a process that was killed while it replaced a model."""
+    MCLDCEClassifier(T, alpha=1.0).fit(*iris).save(tmp_path / "m")
+    (tmp_path / "m").rename(tmp_path / ".m.x1.partial.old")
+    assert load(tmp_path / "m").alpha == 1.0
 
 
 @pytest.mark.parametrize("number", [99, True, 1.0, "1", None])

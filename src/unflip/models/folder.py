@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip import __version__, registry
-from unflip._output import check_place, replaced_folder
+from unflip._output import MODEL, check_place, recover, replaced_folder
 from unflip._validation import check_classes, check_prior, check_transition
 from unflip.core import ClassSums
 from unflip.registry import saved_classes
@@ -30,7 +30,7 @@ from unflip.registry import saved_classes
 Arrays = dict[str, NDArray[Any]]
 
 FORMAT = 1
-DOCUMENT, WEIGHTS = "model.json", "weights.safetensors"
+DOCUMENT, WEIGHTS = MODEL
 LIBRARIES = ("numpy", "scipy", "sklearn", "pandas", "torch")  # whose versions a file records
 BROKEN = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 
@@ -90,6 +90,7 @@ def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
     parameters, attributes or arrays that the class does not have.
     """
     folder = Path(path)
+    recover(folder)
     document = read_document(folder)
     if document["class"] not in saved_classes():
         raise ValueError(f"{folder} holds a {document['class']!r}, which is not one of {', '.join(saved_classes())}")
