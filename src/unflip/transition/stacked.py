@@ -37,11 +37,13 @@ DOMINANCE = 1.25  # the diagonal of a row is at least so many times its largest 
 WORST_CONDITION = 10.0  # that of pair flips at 0.45; T^-1 magnifies what is beyond
 EVIDENCE = 0.0  # standard errors by which noise must explain held-out labels better than no noise
 UNEVEN = 2.5  # standard errors by which a T with more than one rate must lead the symmetric one
+VAIN = 0.5  # standard errors by which a bias of the classes must raise the accuracy on the labels as they are
 CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
 EXCHANGED = 0.05  # see one_way
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
 SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
 UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
+SHARPNESS = (0.5, 4.0)  # of temperatures; models that know nothing would be flattened until a bias decides
 STEPS = 30  # of EM; more changed T by less than its error
 MOST_ROWS = 10_000  # that the models of a fold learn from
 WIDEST_TREES = 5_000  # features times classes; boosted trees beyond it would take longer than all other models
@@ -262,7 +264,7 @@ class StackedEM(BaseEstimator):
             self.names_ = ["joint logistic", *self.names_]
             held_out = [linear(np.eye(c)), *held_out]
         q = [(len(codes) * p + noisy_prior) / (len(codes) + 1) for p in held_out]  # no label is ruled out
-        self.plain_ = fit_stack(q, codes, w, np.eye(c), None)
+        self.plain_ = without_vain_bias(fit_stack(q, codes, w, np.eye(c), None), q, codes, w)
         self.noisy_proba_ = {
             name: tempered(p, t) for name, p, t in zip(self.names_, q, self.plain_.temperatures, strict=True)
         }
@@ -420,7 +422,7 @@ def temperature(p: FloatArray, codes: IntArray, T: FloatArray, w: FloatArray) ->
         q = np.einsum("nk,nk->n", softmax(np.exp(log_t) * logits, axis=1), columns)
         return -float(w @ np.log(np.maximum(q, 1e-12)))
 
-    return float(np.exp(minimize_scalar(loss, bounds=np.log([0.5, 4.0]), method="bounded", options={"xatol": 0.02}).x))
+    return float(np.exp(minimize_scalar(loss, bounds=np.log(SHARPNESS), method="bounded", options={"xatol": 0.02}).x))
 
 
 def expected_counts(p: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) -> FloatArray:
@@ -464,7 +466,8 @@ def calibration(p: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) ->
     """Return theta = (t, b) that makes the labels most likely under softmax(t log p + b) and T; b is penalized."""
     data = np.log(np.maximum(p, 1e-9)), T[:, codes].T, w / w.sum()
     start = np.concatenate([[1.0], np.zeros(p.shape[1])])
-    return np.asarray(minimize(_calibration, start, args=data, jac=True, method="L-BFGS-B").x)
+    bounds = [SHARPNESS] + [(None, None)] * p.shape[1]
+    return np.asarray(minimize(_calibration, start, args=data, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 def _calibration(theta: FloatArray, z: FloatArray, columns: FloatArray, v: FloatArray) -> tuple[float, FloatArray]:
@@ -476,6 +479,16 @@ def _calibration(theta: FloatArray, z: FloatArray, columns: FloatArray, v: Float
     penalty = theta[1:] / len(z)
     value = -float(v @ np.log(q)) + float(theta[1:] @ penalty) / 2
     return value, np.concatenate([[np.sum(G * z)], G.sum(axis=0) + penalty])
+
+
+def without_vain_bias(stack: Stack, posteriors: Sequence[FloatArray], codes: IntArray, w: FloatArray) -> Stack:
+    """Return the stack uncalibrated unless calibration predicts clearly more labels.
+
+    Where models know little, a bias makes held-out labels likelier, but it follows the shares of the noisy labels.
+    """
+    bare = stack._replace(calibration=np.eye(1, len(stack.calibration))[0])
+    before, after = (one.mean(posteriors).argmax(axis=1) == codes for one in (bare, stack))
+    return stack if standard_errors(after.astype(float) - before, w) > VAIN else bare
 
 
 def held_out_loss(
