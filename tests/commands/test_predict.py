@@ -35,7 +35,9 @@ class TestPredict:
         predicted, proba = predict_table(fitted.model, table)
         path = write_predictions(tmp_path / f"new/p.{suffix}", table, predicted, proba, fitted.model.classes_)
         frame = (
-            pd.read_parquet(path) if suffix == "parquet" else pd.read_csv(path, sep="\t" if suffix == "tsv" else ",")
+            pd.read_parquet(path)
+            if suffix == "parquet"
+            else pd.read_csv(path, sep="\t" if suffix == "tsv" else ",", float_precision="round_trip")
         )
         assert list(frame.columns) == ["name", "prediction", *(f"probability_{name}" for name in NAMES)]
         assert frame["prediction"].tolist() == predicted.tolist()
