@@ -26,6 +26,9 @@ from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
 
 T4 = pairflip(4, 0.4)
+# The old defaults of LogisticRegressionCV warn where there are new ones.
+NEW_DEFAULTS = {"use_legacy_attributes": False, "l1_ratios": (0,)}
+NOT_LEGACY = NEW_DEFAULTS if "use_legacy_attributes" in LogisticRegressionCV().get_params() else {}
 FOREST = ExtraTreesClassifier(50, min_samples_leaf=3, random_state=0)
 
 
@@ -184,7 +187,7 @@ class TestContract:
     @pytest.mark.parametrize(
         "model",
         [
-            LogisticRegressionCV(Cs=2, cv=2, use_legacy_attributes=False, l1_ratios=(0,), scoring="accuracy"),
+            LogisticRegressionCV(Cs=2, cv=2, scoring="accuracy", **NOT_LEGACY),
             make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LogisticRegression())),
             CalibratedClassifierCV(KNeighborsClassifier(15), cv=2),
         ],

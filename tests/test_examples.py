@@ -54,8 +54,44 @@ def test_quickstart(tmp_path):
 
 def test_pytorch_loop(tmp_path):
     shown = run("pytorch_loop.py", cwd=tmp_path, needs=["torch"])
-    (plain,), (corrected,) = (numbers(f"{name} +{NUMBER}", shown) for name in ("cross-entropy", "MCLDCELoss"))
+    names = ("cross-entropy", "MCLDCELoss", "NoisyLabelClassifier")
+    (plain,), (corrected,), (classifier,) = (numbers(f"{name} +{NUMBER}", shown) for name in names)
     assert corrected > plain + 0.15
+    assert classifier > plain + 0.15
+
+
+def test_huggingface_trainer(tmp_path):
+    shown = run("huggingface_trainer.py", cwd=tmp_path, needs=["torch", "transformers", "accelerate"])
+    (plain,), (corrected,) = (numbers(f"{name} +{NUMBER}", shown) for name in ("cross-entropy", "MCLDCELoss"))
+    assert corrected > plain + 0.04
+    assert not list(tmp_path.iterdir())
+
+
+def test_sklearn_pipeline(tmp_path):
+    shown = run("sklearn_pipeline.py", cwd=tmp_path, needs=["pandas", "lightgbm"])
+    rows = [
+        numbers(f"{name} +accuracy on clean labels {NUMBER}, estimated {NUMBER}", shown)
+        for name in ("pipeline", "corrected")
+    ]
+    (plain, _), (corrected, estimated) = rows
+    assert corrected > plain + 0.03
+    assert abs(estimated - corrected) < 0.03
+
+
+def test_embeddings(tmp_path):
+    shown = run("embeddings.py", "kept", cwd=tmp_path, needs=["safetensors"])
+    precision = numbers(rf"\d+ labels are wrong; .* of which {NUMBER}% are wrong", shown)[0]
+    assert precision > 90
+    assert numbers(f"accuracy on clean labels {NUMBER}", shown)[0] > 0.85
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"embeddings.npz", "model"}
+
+
+def test_dask_cluster(tmp_path):
+    shown = run("dask_cluster.py", cwd=tmp_path, needs=["dask", "distributed", "pandas", "pyarrow"])
+    (rate,) = numbers(f"40,000 rows on 2 workers; labels wrong, estimated: {NUMBER}", shown)
+    assert abs(rate - 0.3) < 0.03
+    (difference,) = re.findall(r"difference from the fit in memory: (\S+)", shown)
+    assert float(difference) < 1e-9
 
 
 def test_csv_to_model(tmp_path):

@@ -66,6 +66,7 @@ def test_a_cell_is_stale_with_the_t_that_it_was_given(cells):
 
 
 def test_without_torch_nobody_can_tell(cells, monkeypatch):
+    pytest.importorskip("torch", reason="unflip[deep] is not installed")
     record = made(cells[1], resolved={"method": {}})
     assert is_stale(cells[1], record)
     monkeypatch.setitem(__import__("sys").modules, "unflip.deep", None)
@@ -104,7 +105,7 @@ def test_work_keeps_warnings_in_the_record(cells):
     record = work(few, None, None, None)
     assert record["status"] == "done"
     (warning,) = record["warnings"]
-    assert warning.startswith("ConvergenceWarning: lbfgs failed to converge after 2 iteration")
+    assert warning.startswith("ConvergenceWarning: lbfgs failed to converge")
 
 
 def test_a_result_that_is_no_number_is_a_failure(cells, monkeypatch):

@@ -7,6 +7,8 @@ from unflip.bench.record import work
 from unflip.bench.settings import NETWORKS, check_settings, linear_class, method_kinds, network_class, resolved
 from unflip.bench.spec import read_experiment
 
+pytest.importorskip("torch", reason="unflip[deep] is not installed")
+
 
 @pytest.fixture
 def cells(experiment_file):

@@ -10,6 +10,8 @@ from unflip.noise import corrupt, pairflip
 
 PAIR = {"kind": "pairflip", "rate": 0.4}
 
+pytest.importorskip("torch", reason="unflip[deep] is not installed")
+
 
 @pytest.fixture
 def cells(experiment_file):

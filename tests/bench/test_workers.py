@@ -67,6 +67,7 @@ def test_a_cluster_that_goes_away_is_no_failed_cell(experiment_file, distributed
 
 
 def test_a_worker_that_is_killed_fails_its_cell_only(experiment_file, tmp_path):
+    pytest.importorskip("torch", reason="unflip[deep] is not installed")
     cells = read_experiment(experiment_file(("epochs = 3", "epochs = 100000"))).cells({"noise": ["sym 20"]})[:2]
     endless = cells[1]
     pool, store = LocalPool(1), Store(tmp_path / "store")

@@ -193,7 +193,8 @@ def test_bad_parameters(bad, iris_like):
 
 
 def test_wide_sparse_data_need_no_square_matrix():
-    X = sparse.random_array((200, 3000), density=0.02, rng=np.random.default_rng(0), format="csr")
+    random = np.random.default_rng(0)
+    X = sparse.csr_array(np.where(random.random((200, 3000)) < 0.02, random.random((200, 3000)), 0))
     y = (X @ np.random.default_rng(1).normal(size=3000) > 0).astype(int)
     sparse_fit = ULEClassifier(symmetric(2, 0.1), alpha=0.1).fit(X, y)
     dense_fit = ULEClassifier(symmetric(2, 0.1), alpha=0.1).fit(X[:, :1000], y)

@@ -166,7 +166,7 @@ def test_weights(trees):
 
 
 def test_a_network_keeps_what_it_is_worth_after_each_epoch(trees):
-    deep = pytest.importorskip("unflip.deep")
+    deep = pytest.importorskip("unflip.deep", exc_type=ImportError)
     frame, noisy, _ = trees
     network = deep.NoisyLabelClassifier("ce", "mlp", epochs=2, progress=False, random_state=0)
     model = TableClassifier(network).fit(frame, noisy, evaluate=(frame[:40], noisy[:40]))
