@@ -53,6 +53,10 @@ def read(
         )
     sides = None if size is None else (int(size[1]), int(size[2]))
     table = read_table(data, label, weights, drop or (), image_size=sides, kinds=kinds)
+    if table.unlabeled is not None:
+        lost = len(table.unlabeled.names)
+        said = f"{lost:,} of {lost + len(table.names):,} rows have no label and are left out"
+        typer.echo(f"{shown(data)}: {said}", err=True)
     return replace(table, text=str(text))
 
 

@@ -143,7 +143,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             raise ValueError(f"max_categories must be a whole number >= 1; got {self.max_categories!r}")
         if self.text not in CHOICES:
             raise ValueError(f"text must be one of {', '.join(CHOICES)}; got {self.text!r}")
-        if _is_frame(X):
+        if is_frame(X):
             self._choose_columns(_named(X))
         else:
             self._choose_positions(validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan"))
@@ -234,10 +234,10 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         self.unused_ = {f"x{place}": SAME if low[place] == high[place] else EMPTY for place in unused}
 
     def _check_columns(self, X: Any) -> None:
-        if _is_frame(X) != hasattr(self, "feature_names_in_"):
-            kinds = ("an array", "a data frame") if _is_frame(X) else ("a data frame", "an array")
+        if is_frame(X) != hasattr(self, "feature_names_in_"):
+            kinds = ("an array", "a data frame") if is_frame(X) else ("a data frame", "an array")
             raise ValueError(f"this was fitted to {kinds[0]} but got {kinds[1]}; give the same kind of table")
-        if not _is_frame(X):
+        if not is_frame(X):
             return
         there = list(_named(X).columns)
         missing = [name for name in (*self.numbers_, *self.categories_, *self.texts_) if name not in there]
@@ -250,7 +250,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             )
 
     def _numbers(self, X: Any) -> FloatArray:
-        if _is_frame(X):
+        if is_frame(X):
             frame = _named(X)
             columns = [as_numbers(frame[name], name) for name in self.numbers_]
             return np.column_stack(columns) if columns else np.zeros((len(frame), 0))
@@ -289,7 +289,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         super()._set_fitted_state({"texts_": {}, "embedding_": {}, **state})  # which an earlier file lacks
 
 
-def _is_frame(X: Any) -> bool:
+def is_frame(X: Any) -> bool:
+    """Return whether X is a data frame rather than an array."""
     return hasattr(X, "columns") and hasattr(X, "iloc")
 
 
