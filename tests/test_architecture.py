@@ -39,7 +39,7 @@ LIBRARIES = {
     "typer": ("cli.py", "cli/*"),
     "torch": ("deep/*", "transition/*"),
     "safetensors": ("deep/*", "models/*", "tables/arrays.py"),
-    "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py"),
+    "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py", "tables/checks.py"),
     "pyarrow": ("_output.py", "datasets/*", "tables/arrow.py"),
     "narwhals": ("tables/frames.py",),
     "charset_normalizer": ("tables/read.py",),  # pooch brings it

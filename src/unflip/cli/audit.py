@@ -87,6 +87,7 @@ def audit(
         console.print(f"\nThe surest of {n_suspects:,} suspects", highlight=False)
         console.print(surest)
     terminal.print_notes(errors.notes)
+    terminal.print_findings(table.findings)
     terminal.print_unused_of(table, trained)
     typer.echo(f"{n:,} labels: about {errors.total:,.0f} are wrong, {n_suspects:,} have a better suggestion.")
     typer.echo(f"Page: {terminal.shown(out / 'index.html')}")

@@ -155,6 +155,7 @@ def write_audit(
 
     scores = {name: interval(score) for name, score in (compared or {}).items()}
     summary = summarize(errors) | ({"clean_accuracy": scores} if scores else {})
+    summary["findings"] = [finding.as_json() for finding in table.findings]
     page = audit_page(
         errors,
         [str(name) for name in table.names.tolist()],
@@ -162,6 +163,7 @@ def write_audit(
         title=title,
         command=command,
         classifiers=[ComparedClassifier.of(name, score) for name, score in (compared or {}).items()],
+        findings=[finding.sentence for finding in table.findings],
     )
     with written_folder(folder, FILES) as partial:
         for name, rows in (("suspects.csv", errors.suspects), ("labels.csv", np.arange(len(errors.scores)))):
@@ -215,6 +217,7 @@ def audit_page(
     command: str,
     classifiers: Sequence[Any] = (),
     summary: Sequence[tuple[str, str]] = (),
+    findings: Sequence[str] = (),
 ) -> Any:
     """Return the :class:`~unflip.page.Page` of an audit.
 
@@ -229,6 +232,8 @@ def audit_page(
     classifiers : sequence of ComparedClassifier, default=()
     summary : sequence of (label, text), default=()
         Further facts for the top of the page.
+    findings : sequence of str, default=()
+        What the checks of the data found.
     """
     from unflip.page import Page, Suspect
     from unflip.page.thumbnails import thumbnail
@@ -250,6 +255,7 @@ def audit_page(
         noise_rates=rates,
         curves=_curves(errors),
         classifiers=classifiers,
+        findings=findings,
         suspects=[
             Suspect(
                 names[i],
