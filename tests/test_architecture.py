@@ -41,7 +41,7 @@ LIBRARIES = {
     "safetensors": ("deep/*", "models/*", "tables/arrays.py", "tables/text.py"),
     "tokenizers": ("tables/text.py",),  # wordllama brings it
     "onnx": ("models/_onnx.py",),
-    "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py"),
+    "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py", "tables/checks.py"),
     "pyarrow": ("_output.py", "datasets/*", "tables/arrow.py", "commands/apply.py"),
     "narwhals": ("tables/frames.py",),
     "charset_normalizer": ("tables/read.py",),  # pooch brings it

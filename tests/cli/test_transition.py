@@ -105,3 +105,31 @@ def test_every_format_gives_the_same(folder, tmp_path, kind):
     if kind == "pattern":
         several = invoke("transition", *sorted(tmp_path.glob("part-*.csv")), *more)
         assert json.loads(several.stdout) == expected
+
+
+def test_checks_of_the_data(folder, tmp_path, quick):
+    """fit, audit and transition tell what is wrong with the data, shortly and for a program."""
+    frame = pd.read_csv(folder / "people.csv")
+    frame = pd.concat([frame, frame[:30].assign(kind="cat")], ignore_index=True)
+    frame.loc[0, "kind"] = "Cat"
+    frame["kind_code"] = frame["kind"].factorize()[0]
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    data = (tmp_path / "people.csv", "--label", "kind", "--drop", "id")
+    commands = {
+        "transition": ("--method", "anchor"),
+        "fit": ("--model", "mcldce", "--out", tmp_path / "model", "--page", tmp_path / "page"),
+        "audit": ("--model", "mcldce", "--out", tmp_path / "audit"),
+    }
+    for command, options in commands.items():
+        done = invoke(command, *data, *options)
+        assert done.exit_code == 0, done.output
+        for words in (
+            "did you mean 'cat'",
+            "Column 'kind_code' alone predicts",
+            "of the pairs of copies have different",
+        ):
+            assert sum(line.startswith("Check: ") and words in line for line in done.stdout.splitlines()) == 1
+        told = json.loads(invoke(command, *data, *options, "--json").stdout)["findings"]
+        assert {"rare class", "similar labels", "leakage", "copies"} <= {finding["kind"] for finding in told}
+    for page in ("page", "audit"):
+        assert "Checks of the data" in (tmp_path / page / "index.html").read_text(encoding="utf-8")

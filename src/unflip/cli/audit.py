@@ -115,6 +115,7 @@ def audit(
         console.print(f"\nThe surest of {n_suspects:,} suspects", highlight=False)
         console.print(surest)
     terminal.print_notes(errors.notes)
+    terminal.print_findings(table.findings)
     terminal.print_unused_of(table, trained)
     typer.echo(explain_counts(errors))
     typer.echo(f"Page: {terminal.shown(out / 'index.html')}")

@@ -198,6 +198,7 @@ def _print(fitted: "FittedTable", estimated: bool) -> None:
         terminal.print_candidates(console, fitted.n_train, fitted.candidates)
     terminal.print_accuracies(console, fitted.n_test, fitted.scores)
     terminal.print_notes(fitted.noise.notes)
+    terminal.print_findings(fitted.findings)
     terminal.print_unused(fitted.unused)
     rows = fitted.model.metadata_.get(SAMPLED)
     if rows is not None:
@@ -220,5 +221,6 @@ def _document(fitted: "FittedTable") -> dict[str, Any]:
         "n_train": fitted.n_train,
         "n_test": fitted.n_test,
         "unused": fitted.unused,
+        "findings": [finding.as_json() for finding in fitted.findings],
         **({} if sampled is None else {"n_sample": sampled}),
     }

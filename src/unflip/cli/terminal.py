@@ -269,6 +269,13 @@ def print_notes(notes: Sequence[str]) -> None:
         typer.echo(f"Note: {shown(note)}")
 
 
+def print_findings(findings: Sequence[Any]) -> None:
+    """Print what the checks of the data found, except for columns that are listed as not used."""
+    for finding in findings:
+        if finding.kind != "constant":
+            typer.echo(f"Check: {shown(finding.sentence)}")
+
+
 def estimate(score: "CleanAccuracy") -> str:
     """Return an estimated accuracy with its interval, in percent and clipped to 0 .. 100."""
     return f"{min(max(score.estimate, 0), 1):.1%} [{100 * score.low:.1f}, {100 * score.high:.1f}]"

@@ -24,6 +24,7 @@ from unflip.cli.options import (
 from unflip.cli.terminal import (
     called,
     one_sentence,
+    print_findings,
     print_json,
     print_noise,
     print_notes,
@@ -78,10 +79,11 @@ def transition(
             if out is not None:
                 write_transition(noise, out)
     if as_json:
-        print_json(noise.as_json())
+        print_json(noise.as_json() | {"findings": [finding.as_json() for finding in table.findings]})
         return
     print_noise(Console(), noise)
     print_notes(noise.notes)
+    print_findings(table.findings)
     print_unused_of(table, trained)
     if out is not None:
         typer.echo(f"T: {shown(out)}")

@@ -276,6 +276,7 @@ def write_audit(
 
     scores = {name: interval(score) for name, score in (compared or {}).items()}
     summary = summarize(errors) | ({"clean_accuracy": scores} if scores else {})
+    summary["findings"] = [finding.as_json() for finding in table.findings]
     summary["columns"] = {"label": table.label, "id": id}
     review = review_of(errors, table)
     page = audit_page(
@@ -285,6 +286,7 @@ def write_audit(
         title=title,
         command=command,
         classifiers=[ComparedClassifier.of(name, score) for name, score in (compared or {}).items()],
+        findings=[finding.sentence for finding in table.findings],
     )
     with written_folder(folder, FILES) as partial:
         for name, rows in (("suspects.csv", errors.suspects), ("labels.csv", np.arange(len(errors.scores)))):
@@ -371,6 +373,7 @@ def audit_page(
     command: str,
     classifiers: Sequence[Any] = (),
     summary: Sequence[tuple[str, str]] = (),
+    findings: Sequence[str] = (),
 ) -> Any:
     """Return the :class:`~unflip.page.Page` of an audit.
 
@@ -385,6 +388,8 @@ def audit_page(
     classifiers : sequence of ComparedClassifier, default=()
     summary : sequence of (label, text), default=()
         Further facts for the top of the page.
+    findings : sequence of str, default=()
+        What the checks of the data found.
     """
     from unflip.page import Page, Suspect
     from unflip.page.thumbnails import thumbnail
@@ -406,6 +411,7 @@ def audit_page(
         noise_rates=rates,
         curves=_curves(errors),
         classifiers=classifiers,
+        findings=findings,
         suspects=[
             Suspect(
                 names[i],

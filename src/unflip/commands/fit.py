@@ -107,6 +107,8 @@ class FittedTable:
         The columns that are not used, and why.
     curves : dict of str to list of float
         For a network, by epoch: the loss, and the accuracy on the held-out noisy labels.
+    findings : list of Finding
+        What :func:`unflip.tables.check_table` found in the data.
     """
 
     method: str
@@ -120,6 +122,7 @@ class FittedTable:
     n_test: int
     unused: dict[str, str]
     curves: dict[str, list[float]]
+    findings: list[Any] = field(default_factory=list)
 
     @property
     def scores(self) -> dict[str, CleanAccuracy]:
@@ -259,7 +262,8 @@ def fit_table(
     learner.metadata_ = {"rows trained on": len(y), "noise rate": noise.noise_rate}
     if np.ndim(table.X) > 2:
         learner.metadata_["image shape"] = list(table.X.shape[1:])
-    return FittedTable(method, network, learner, noise, accuracy, name, baseline, len(y), len(y_test), unused, curves)
+    told = (len(y), len(y_test), unused, curves, table.findings)
+    return FittedTable(method, network, learner, noise, accuracy, name, baseline, *told)
 
 
 def resolve_model(model: str | None, method: str | None, network: str | None) -> tuple[str, str]:
@@ -336,6 +340,7 @@ def write_fit_page(
         curves=fitted.curves,
         classifiers=[ComparedClassifier.of(name, score) for name, score in fitted.scores.items()],
         suspects=None,
+        findings=[finding.sentence for finding in fitted.findings],
         n_samples=n,
         n_suspects_total=0,
         made_with=f"unflip {__version__}, {command}",

@@ -22,7 +22,7 @@ from unflip.commands.fit import (
     make_transition_estimator,
 )
 from unflip.commands.predict import BLOCK
-from unflip.commands.row_passes import MOST_HELD_OUT, FoldSums, SumFolds, draw_rows, split_rows, unused_columns
+from unflip.commands.row_passes import MOST_HELD_OUT, FoldSums, Split, SumFolds, draw_rows, split_rows, unused_columns
 from unflip.commands.transition import read_transition
 from unflip.core import ClassSums, clean_prior
 from unflip.linear import MCLDCEClassifierCV
@@ -126,6 +126,7 @@ def fit_out_of_core(
             parts = {"held out": split.held} | ({} if T is not None else {"drawn to estimate T": split.sample})
             _check_weights(drawn.weighs, split.weights, parts, f"the weights {weights!r} of {path}")
         unused = unused_columns(split.rows)
+        findings = _sample_findings(split, label)
         sample, y, w = split.taken(split.sample, unused)
         preprocessor = Preprocessor(text=text).fit(sample)
         if callable(test):
@@ -172,8 +173,14 @@ def fit_out_of_core(
     n_train = n - len(split.held)
     model.metadata_ = {"rows trained on": n_train, SAMPLED: len(y), "noise rate": noise.noise_rate}
     return FittedTable(
-        "mcldce", "linear", model, noise, accuracy, name, baseline, n_train, len(y_test), unused, curves={}
+        "mcldce", "linear", model, noise, accuracy, name, baseline, n_train, len(y_test), unused, {}, findings
     )
+
+
+def _sample_findings(split: Split, label: str) -> list[Any]:
+    """Check the rows drawn, as far as they tell; their labels are those of a sample, and so are the copies."""
+    frame = split.rows.frame.reset_index(drop=True)
+    return Table(frame, split.y, None, np.arange(len(frame)), label, ()).findings
 
 
 def _estimated(

@@ -72,6 +72,7 @@ class Page:
     n_samples: int  # of the data
     n_suspects_total: int  # of the data, which may have more than the list on the page
     made_with: str  # the line at the bottom: program, version, command
+    findings: Sequence[str] = ()  # what the checks of the data found, a sentence each
     noise_rate: float | None = None  # shown at the top; if None, it is computed from T and clean_counts
 
 

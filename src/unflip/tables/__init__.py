@@ -6,6 +6,7 @@ need not fit into memory, and ``reduce_blocks`` sums over them.
 """
 
 from unflip.tables.blocks import Block, BlockError, Part, Source, reduce_blocks
+from unflip.tables.checks import Finding, check_table
 from unflip.tables.classifier import TableClassifier
 from unflip.tables.preprocessing import Preprocessor
 from unflip.tables.read import Table, read_table
@@ -14,11 +15,13 @@ from unflip.tables.sources import find_classes, open_source
 __all__ = [
     "Block",
     "BlockError",
+    "Finding",
     "Part",
     "Preprocessor",
     "Source",
     "Table",
     "TableClassifier",
+    "check_table",
     "find_classes",
     "open_source",
     "read_table",

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import islice
 from numbers import Number
 from pathlib import Path
@@ -76,7 +77,15 @@ class Table:
     label: str | None  #: the label's column
     class_names: tuple[str, ...]
     unlabeled: "Table | None" = None  #: the rows without a label, which are not among the others
+    notes: tuple[str, ...] = ()  #: what was changed while it was read, a sentence each
     text: Any = "tfidf"  #: what becomes of columns of free text, see :class:`~unflip.tables.Preprocessor`
+
+    @cached_property
+    def findings(self) -> list[Any]:
+        """What :func:`unflip.tables.checks.check_table` finds in it."""
+        from unflip.tables.checks import check_table
+
+        return check_table(self)
 
 
 def read_table(
@@ -237,7 +246,21 @@ def make_table(X: Any, y: Any, sample_weight: Any, names: NDArray[Any], label: s
         return Table(X, None, weights, names, None, ())
     classes = np.unique(labels)
     check_label_classes(classes, len(labels), f"the label {label!r} of {source}")
-    return Table(X, labels, weights, names, label, tuple(str(name) for name in classes.tolist()), unlabeled)
+    named = tuple(str(name) for name in classes.tolist())
+    return Table(X, labels, weights, names, label, named, unlabeled, _spaces(y))
+
+
+def _spaces(y: Any) -> tuple[str, ...]:
+    """The note that labels had spaces around them, which are left out."""
+    given, codes = _distinct(y, "", 0)
+    if given.ndim != 1 or given.dtype.kind not in "UO":
+        return ()
+    around = np.array([isinstance(value, str) and value != value.strip() for value in given.tolist()], dtype=bool)
+    rows = around if codes is None else np.append(around, False)[codes]
+    if not around.any():
+        return ()
+    such = str(given[around][0])
+    return (f"{rows.sum():,} labels had spaces around them, such as {such!r}; the spaces were left out.",)
 
 
 # Columns --------------------------------------------------------------------------------------------------------------
