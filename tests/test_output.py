@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from unflip._output import check_place, replaced_folder, write_columns, write_whole
+from unflip._output import check_place, replaced_folder, short_names, write_columns, write_whole
 
 
 def test_a_failed_file_leaves_nothing(tmp_path):
@@ -67,3 +67,17 @@ def test_a_folder_stays_when_the_new_one_fails(tmp_path):
         stopped()
     assert [item.name for item in folder.iterdir()] == ["old"]
     assert [item.name for item in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["cat", "dog"], ["cat", "dog"]),
+        (["card_payment_fee", "cat"], ["card_paym…", "cat"]),
+        (["card_payment_fee", "card_payment_late"], ["card_…_fee", "card_…late"]),
+        (["x" * 30 + "a" + "y" * 30, "x" * 30 + "b" + "y" * 30], ["xxxxxxxx…1", "xxxxxxxx…2"]),
+    ],
+)
+def test_short_names_are_told_apart(names, short):
+    assert short_names(names, 10) == short
+    assert max(map(len, short)) <= 10

@@ -137,7 +137,8 @@ class TestAudit:
         names = table.names[errors.suspects].tolist()
         assert sum(int(name.rpartition("/")[2].removesuffix(".png")) % 10 == 0 for name in names) >= 6
         write_audit(errors, table, tmp_path / "audit", title="digits")
-        assert (tmp_path / "audit/index.html").read_text().count("iVBORw0KGgo") == len(errors.suspects)
+        page = (tmp_path / "audit/index.html").read_text()
+        assert page.count("iVBORw0KGgo") > len(errors.suspects)  # and those that look like them
 
 
 class TestReview:

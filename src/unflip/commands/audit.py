@@ -17,7 +17,7 @@ from unflip import __version__
 from unflip._output import write_columns
 from unflip._validation import FloatArray, IntArray
 from unflip.audit import LabelAuditor, LabelErrors, find_label_errors
-from unflip.audit.review import RowContents, look_alikes, row_contents
+from unflip.audit.review import RowContents, cells_of, look_alikes, row_contents
 from unflip.commands.fit import (
     CALLED,
     Noise,
@@ -44,6 +44,9 @@ from unflip.tables.read import no_such
 
 FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html")
 ALIKE = 3  # confidently labeled rows that are shown next to a suspect
+FIRST = 4  # the most telling columns of a row, which are shown before it is opened
+MOST_COLUMNS = 60  # of a row on the page; suspects.csv has all
+SIDES = {48: 4000, 32: 12_000, 24: 40_000}  # pixels of a picture, and how many so large ones a page may have
 GIVEN = "the given probabilities"
 
 
@@ -285,6 +288,8 @@ def write_audit(
         title=title,
         command=command,
         classifiers=[ComparedClassifier.of(name, score) for name, score in (compared or {}).items()],
+        review=review,
+        table=table,
     )
     with written_folder(folder, FILES) as partial:
         for name, rows in (("suspects.csv", errors.suspects), ("labels.csv", np.arange(len(errors.scores)))):
@@ -371,6 +376,8 @@ def audit_page(
     command: str,
     classifiers: Sequence[Any] = (),
     summary: Sequence[tuple[str, str]] = (),
+    review: Review | None = None,
+    table: Table | None = None,
 ) -> Any:
     """Return the :class:`~unflip.page.Page` of an audit.
 
@@ -385,17 +392,24 @@ def audit_page(
     classifiers : sequence of ComparedClassifier, default=()
     summary : sequence of (label, text), default=()
         Further facts for the top of the page.
+    review, table : Review and Table, default=None
+        For the contents of the suspects' rows, and the rows that look like them.
     """
-    from unflip.page import Page, Suspect
-    from unflip.page.thumbnails import thumbnail
+    from unflip.page import Example, Page, Suspect
 
     suspects, rates, worst = errors.suspects, errors.noise_rates, noisiest_class(errors)
-    low, high = (0.0, 1.0) if images is None else (min(float(images.min()), 0.0), max(float(images.max()), 1.0))
     found = [("labels with a better suggestion", f"{len(suspects):,}")]
     if worst is not None:
         found.append(("noisiest class", f"{errors.classes[worst]} ({rates[worst]:.1%})"))
     if errors.candidates:
         found.append(("model", explain_choice(errors.candidates)))
+    contents = None if review is None else review.contents
+    columns = [] if contents is None else contents.columns[:MOST_COLUMNS]
+    near = np.empty((len(suspects), 0), dtype=np.intp) if review is None else review.alike
+    examples = np.unique(near[near >= 0])
+    place = {int(row): k for k, row in enumerate(examples)}
+    picture = _thumbnails(images, len(suspects) + len(examples))
+    cells = {} if contents is None or table is None else cells_of(table.X, columns, examples)
     return Page(
         title=title,
         summary=[*found, *summary],
@@ -412,15 +426,32 @@ def audit_page(
                 str(errors.given[i]),
                 str(errors.suggested[i]),
                 float(np.clip(errors.scores[i], 0, 1)),
-                None if images is None else thumbnail(images[i], low, high),
+                picture(i),
+                [] if contents is None else contents.cells[k][: len(columns)],
+                [] if contents is None else [int(j) for j in contents.order[k] if j < len(columns)][:FIRST],
+                [place[int(row)] for row in near[k] if row >= 0],
             )
-            for i in suspects
+            for k, i in enumerate(suspects)
         ],
         n_samples=len(errors.given),
         n_suspects_total=len(suspects),
         made_with=f"unflip {__version__}, {command}",
         noise_rate=min(errors.rate, 1.0),
+        columns=columns,
+        examples=[Example(names[i], str(errors.given[i]), cells.get(i, []), picture(i)) for i in examples.tolist()],
+        explanation=explain_counts(errors),
     )
+
+
+def _thumbnails(images: Any, n: int) -> Callable[[int], bytes | None]:
+    """Return a function that makes the small picture of a sample, the smaller the more of them there are."""
+    from unflip.page.thumbnails import thumbnail
+
+    if images is None:
+        return lambda i: None
+    low, high = min(float(images.min()), 0.0), max(float(images.max()), 1.0)
+    largest = next((side for side, most in SIDES.items() if n <= most), min(SIDES))
+    return lambda i: thumbnail(images[i], low, high, largest)
 
 
 def _curves(errors: LabelErrors) -> dict[str, list[float]]:
