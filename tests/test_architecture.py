@@ -40,7 +40,7 @@ LIBRARIES = {
     "torch": ("deep/*", "transition/*"),
     "safetensors": ("deep/*", "models/*"),
     "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py"),
-    "pyarrow": ("_output.py", "datasets/*", "tables/read.py"),
+    "pyarrow": ("_output.py", "datasets/*", "tables/read.py", "commands/apply.py"),
     "PIL": ("datasets/*", "tables/images.py"),
     "pooch": ("datasets/*",),
     "dask": ("*/dask.py", "*/_dask.py"),

@@ -15,6 +15,7 @@ import pandas as pd
 from tests.commands.conftest import T, make_frame, table_of
 from unflip.audit import LabelErrors, find_label_errors
 from unflip.commands import (
+    apply_corrections,
     audit_table,
     compare_classifiers,
     judge_table,
@@ -229,3 +230,30 @@ def test_groups_and_a_saved_model(table, fitted, quick):
     assert abs(found.total - (new.y != clean).sum()) < 0.3 * (new.y != clean).sum()
     only = table_of(frame[frame["kind"] == "cat"].reset_index(drop=True))
     assert noise_of(judge_table(fitted.model, only)).noisy_prior.tolist() == [0, 1, 0]
+
+
+def test_exports_go_to_other_tools_and_come_back(errors, table, tmp_path):
+    """Suspects to Label Studio and Argilla, answers of a reviewer who knows the truth, and corrected labels."""
+    pytest.importorskip("jinja2")
+    frame, clean = make_frame()
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    options = {"title": "people.csv", "exports": ["label-studio", "argilla"]}
+    write_audit(errors, table, tmp_path / "audit", **options)
+    write_audit(errors, table, tmp_path / "audit", **options)  # takes the place of the earlier one
+    tasks = json.loads((tmp_path / "audit" / "label_studio.json").read_text(encoding="utf-8"))
+    records = json.loads((tmp_path / "audit" / "argilla" / "records.json").read_text(encoding="utf-8"))
+    assert len(tasks) == len(records) == len(errors.suspects)
+    assert f"note: note {tasks[0]['data']['name']}" in tasks[0]["data"]["row"]
+    for task, record in zip(tasks, records, strict=True):
+        truth = str(clean[int(task["data"]["name"])])
+        result = {"from_name": "label", "to_name": "row", "type": "choices", "value": {"choices": [truth]}}
+        task["annotations"] = [{"result": [result], "was_cancelled": False}]
+        record["responses"] = {"label": [{"value": truth, "user_id": "u"}]}
+    for k, answers in enumerate((tasks, records)):
+        (tmp_path / f"{k}.json").write_text(json.dumps(answers))
+        apply_corrections(tmp_path / f"{k}.json", tmp_path / "people.csv", tmp_path / f"{k}.csv", label="kind")
+        y = read_table(tmp_path / f"{k}.csv", "kind").y
+        assert (y[errors.suspects] == clean[errors.suspects]).all()
+        assert (y != clean).sum() < 0.15 * (table.y != clean).sum()
+    with pytest.raises(ValueError, match="exports must be some of label-studio, argilla"):
+        write_audit(errors, table, tmp_path / "other", title="t", exports=["doccano"])

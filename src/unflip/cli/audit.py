@@ -1,5 +1,6 @@
 """``unflip audit``: which labels of a table are probably wrong."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,10 @@ GROUPS = "Column of groups, such as a person's number: rows of one group are hel
 PROBABILITIES = (
     "Instead of a model: out-of-sample probabilities of the labels, one column per class. CSV, Parquet or NPY."
 )
+EXPORT = (
+    "Also write the suspects as tasks for this tool, for review there; unflip apply takes the answers. May be repeated."
+)
+Tool = StrEnum("Tool", {"label_studio": "label-studio", "argilla": "argilla"})
 JUDGE = "Judge the labels by this saved model of unflip fit, which has not seen these rows, instead of training one."
 
 
@@ -28,6 +33,7 @@ def audit(
     judge: Annotated[Path | None, typer.Option(metavar="MODEL", help=JUDGE)] = None,
     transition: options.Transition = "auto",
     folds: Annotated[int, typer.Option(min=2, help="Each label is judged by a model trained on the other folds.")] = 5,
+    export: Annotated[list[Tool] | None, typer.Option(help=EXPORT)] = None,
     groups: Annotated[str | None, typer.Option(metavar="COLUMN", help=GROUPS)] = None,
     weights: options.Weights = None,
     drop: options.Drop = None,
@@ -91,7 +97,9 @@ def audit(
                 errors, table, model=model, network=network, folds=folds, random_state=seed, judge=named
             )
             tell(f"writing {out}")
-            summary = write_audit(errors, table, out, title=data.resolve().name, compared=compared, id=id_)
+            summary = write_audit(
+                errors, table, out, title=data.resolve().name, compared=compared, id=id_, exports=export or ()
+            )
     if as_json:
         terminal.print_json({"out": str(out), **summary})
         return

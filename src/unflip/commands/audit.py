@@ -17,6 +17,7 @@ from unflip import __version__
 from unflip._output import write_columns
 from unflip._validation import FloatArray, IntArray
 from unflip.audit import LabelAuditor, LabelErrors, find_label_errors
+from unflip.audit.exchange import WRITERS, Task, task_text
 from unflip.audit.review import RowContents, cells_of, look_alikes, row_contents
 from unflip.commands.fit import (
     CALLED,
@@ -42,9 +43,10 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table, read_table
 from unflip.tables.read import no_such
 
-FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html")
+FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html", "label_studio.json", "label_studio.xml", "argilla")
 ALIKE = 3  # confidently labeled rows that are shown next to a suspect
 FIRST = 4  # the most telling columns of a row, which are shown before it is opened
+EXPORTED_SIDE = 512  # pixels of a picture for other tools
 MOST_COLUMNS = 60  # of a row on the page; suspects.csv has all
 SIDES = {48: 4000, 32: 12_000, 24: 40_000}  # pixels of a picture, and how many so large ones a page may have
 GIVEN = "the given probabilities"
@@ -259,11 +261,13 @@ def write_audit(
     command: str = "unflip audit",
     compared: Mapping[str, CleanAccuracy] | None = None,
     id: str | None = None,
+    exports: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write what an audit found to a folder, and return its summary.
 
     ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary. ``id`` is the column that
-    names the rows, if there is one (:func:`named_by`); :func:`apply_corrections` will look for it.
+    names the rows, if there is one (:func:`named_by`); :func:`apply_corrections` will look for it. ``exports`` are
+    tools that get the suspects to review, "label-studio" and "argilla", see :mod:`unflip.audit.exchange`.
 
     ::
 
@@ -277,6 +281,9 @@ def write_audit(
     """
     from unflip.page import ComparedClassifier, write_page
 
+    for tool in exports:
+        if tool not in WRITERS:
+            raise ValueError(f"exports must be some of {', '.join(WRITERS)}; got {tool!r}")
     scores = {name: interval(score) for name, score in (compared or {}).items()}
     summary = summarize(errors) | ({"clean_accuracy": scores} if scores else {})
     summary["columns"] = {"label": table.label, "id": id}
@@ -305,7 +312,24 @@ def write_audit(
         text = json.dumps({"made_with": f"unflip {__version__}", "data": title, **summary}, indent=1)
         (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
         write_page(page, partial / "index.html")
+        for tool in exports:
+            WRITERS[tool](partial, _tasks(errors, table, review), summary["classes"], f"unflip {__version__}")
     return summary
+
+
+def _tasks(errors: LabelErrors, table: Table, review: "Review") -> list[Task]:
+    """Return the suspects as other tools show them."""
+    from unflip.page.thumbnails import thumbnail
+
+    suspects, images = errors.suspects, table.X if np.ndim(table.X) == 4 else None
+    low, high = (0.0, 1.0) if images is None else (min(float(images.min()), 0.0), max(float(images.max()), 1.0))
+    tasks = []
+    for k, i in enumerate(suspects):
+        found = (str(table.names[i]), str(errors.given[i]), str(errors.suggested[i]), float(errors.scores[i]))
+        text = "" if review.contents is None else task_text(review.contents.columns, review.contents.cells[k])
+        picture = None if images is None else thumbnail(images[i], low, high, EXPORTED_SIDE)
+        tasks.append(Task(*found, text, picture))
+    return tasks
 
 
 @dataclass(frozen=True, eq=False)
