@@ -23,7 +23,7 @@ from unflip.commands import (
     read_probabilities,
     write_audit,
 )
-from unflip.commands.audit import audit_page, explain_counts, noise_of, summarize
+from unflip.commands.audit import Totals, audit_page, explain_counts, noise_of, summarize
 from unflip.metrics import clean_accuracy
 from unflip.noise import corrupt, symmetric
 from unflip.tables import Table, read_table
@@ -176,7 +176,7 @@ class TestReview:
             named_by(Table(np.eye(3), None, None, np.arange(3), None, ()), "a")
 
     def test_the_sentence_adds_up(self, errors):
-        numbers = [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", explain_counts(errors))]
+        numbers = [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", explain_counts(Totals.of(errors)))]
         n_suspects, n, among, others, total = numbers
         assert (n_suspects, n) == (len(errors.suspects), 300)
         assert abs(among + others - total) <= 1
@@ -229,7 +229,8 @@ def test_groups_and_a_saved_model(table, fitted, quick):
     assert (new.y != clean)[found.suspects].mean() > 0.9
     assert abs(found.total - (new.y != clean).sum()) < 0.3 * (new.y != clean).sum()
     only = table_of(frame[frame["kind"] == "cat"].reset_index(drop=True))
-    assert noise_of(judge_table(fitted.model, only)).noisy_prior.tolist() == [0, 1, 0]
+    found = judge_table(fitted.model, only)
+    assert noise_of(found, only, Totals.of(found)).noisy_prior.tolist() == [0, 1, 0]
 
 
 def test_exports_go_to_other_tools_and_come_back(errors, table, tmp_path):

@@ -5,7 +5,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +128,11 @@ def judge_table(model: Any, table: Table, transition: ArrayLike | None = None) -
     return auditor.judge(predict_table(model, table)[1], y)
 
 
-def noise_of(errors: LabelErrors, sample_weight: FloatArray | None = None) -> Noise:
+def noise_of(errors: LabelErrors, table: Table, totals: "Totals") -> Noise:
     """Return the noise that an audit found, of all classes, whether or not they occur."""
-    counts = np.bincount(np.searchsorted(errors.classes, errors.given), sample_weight, len(errors.classes))
+    counts: Any = totals.noisy
+    if table.sample_weight is not None:
+        counts = np.bincount(np.searchsorted(errors.classes, errors.given), table.sample_weight, len(counts))
     prior = counts / counts.sum()
     return Noise(errors.classes, errors.transition, prior, solve_prior(prior, errors.transition))
 
@@ -239,16 +241,47 @@ def read_probabilities(path: str | os.PathLike[str], table: Table) -> FloatArray
     return proba
 
 
-def explain_counts(errors: LabelErrors) -> str:
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """The numbers of an audit over all labels, of which :class:`LabelErrors` may have only some (out of core)."""
+
+    n_rows: int
+    n_suspects: int
+    n_errors: FloatArray  # (c,) expected wrong labels by given class
+    noisy: FloatArray  # (c,) labels as given
+    clean: FloatArray  # (c,) and as they probably are
+    kept: FloatArray  # (c,) of the latter, those with the right label
+    among: float  # expected wrong labels among the suspects
+    compared: Mapping[str, CleanAccuracy] = field(default_factory=dict)  # of the model, on the rows that were drawn
+
+    @classmethod
+    def of(cls, errors: LabelErrors) -> "Totals":
+        codes, c = np.searchsorted(errors.classes, errors.given), len(errors.classes)
+        clean = errors.posterior.sum(axis=0)
+        noisy, kept = np.bincount(codes, minlength=c).astype(np.float64), (1 - errors.noise_rates) * clean
+        among = float(errors.scores[errors.suspects].sum())
+        return cls(len(codes), len(errors.suspects), errors.n_errors, noisy, clean, kept, among)
+
+    @property
+    def total(self) -> float:
+        """The expected number of wrong labels."""
+        return float(self.n_errors.sum())
+
+    @property
+    def noise_rates(self) -> FloatArray:
+        """As in :class:`LabelErrors`."""
+        return np.clip(1 - np.divide(self.kept, self.clean, out=np.ones_like(self.clean), where=self.clean > 0), 0, 1)
+
+
+def explain_counts(totals: Totals) -> str:
     """Return a sentence that says how the number of suspects and that of wrong labels belong together."""
-    n, suspects = len(errors.scores), errors.suspects
-    among = float(errors.scores[suspects].sum())
-    if not len(suspects):
-        return f"No label has a likelier one, but about {errors.total:,.0f} of {n:,} are wrong without showing it."
+    n, total, among = totals.n_rows, totals.total, totals.among
+    if not totals.n_suspects:
+        return f"No label has a likelier one, but about {total:,.0f} of {n:,} are wrong without showing it."
     return (
-        f"{len(suspects):,} of {n:,} labels are suspects, because another label is more likely there than the given "
-        f"one: about {among:,.0f} of these are wrong, and about {errors.total - among:,.0f} of the others, which makes "
-        f"{errors.total:,.0f} in all."
+        f"{totals.n_suspects:,} of {n:,} labels are suspects, because another label is more likely there than the "
+        f"given one: about {among:,.0f} of these are wrong, and about {total - among:,.0f} of the others, which makes "
+        f"{total:,.0f} in all."
     )
 
 
@@ -262,12 +295,14 @@ def write_audit(
     compared: Mapping[str, CleanAccuracy] | None = None,
     id: str | None = None,
     exports: Sequence[str] = (),
+    totals: Totals | None = None,
 ) -> dict[str, Any]:
     """Write what an audit found to a folder, and return its summary.
 
     ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary. ``id`` is the column that
     names the rows, if there is one (:func:`named_by`); :func:`apply_corrections` will look for it. ``exports`` are
-    tools that get the suspects to review, "label-studio" and "argilla", see :mod:`unflip.audit.exchange`.
+    tools that get the suspects to review, "label-studio" and "argilla", see :mod:`unflip.audit.exchange`. ``totals``
+    are the numbers of all labels, if ``errors`` are only some of them; then there is no labels.csv.
 
     ::
 
@@ -284,8 +319,9 @@ def write_audit(
     for tool in exports:
         if tool not in WRITERS:
             raise ValueError(f"exports must be some of {', '.join(WRITERS)}; got {tool!r}")
-    scores = {name: interval(score) for name, score in (compared or {}).items()}
-    summary = summarize(errors) | ({"clean_accuracy": scores} if scores else {})
+    compared = compared or (totals.compared if totals is not None else {})
+    scores = {name: interval(score) for name, score in compared.items()}
+    summary = summarize(errors, totals) | ({"clean_accuracy": scores} if scores else {})
     summary["columns"] = {"label": table.label, "id": id}
     review = review_of(errors, table)
     page = audit_page(
@@ -294,12 +330,14 @@ def write_audit(
         table.X if np.ndim(table.X) == 4 else None,
         title=title,
         command=command,
-        classifiers=[ComparedClassifier.of(name, score) for name, score in (compared or {}).items()],
+        classifiers=[ComparedClassifier.of(name, score) for name, score in compared.items()],
         review=review,
         table=table,
+        totals=totals,
     )
     with written_folder(folder, FILES) as partial:
-        for name, rows in (("suspects.csv", errors.suspects), ("labels.csv", np.arange(len(errors.scores)))):
+        every = {"labels.csv": np.arange(len(errors.scores))} if totals is None else {}
+        for name, rows in ({"suspects.csv": errors.suspects} | every).items():
             columns = {
                 "name": table.names[rows],
                 "given": errors.given[rows],
@@ -362,31 +400,32 @@ def review_of(errors: LabelErrors, table: Table) -> Review:
     return Review(look_alikes(X, errors, suspects, ALIKE), contents)
 
 
-def summarize(errors: LabelErrors) -> dict[str, Any]:
+def summarize(errors: LabelErrors, totals: Totals | None = None) -> dict[str, Any]:
     """Return the numbers of an audit for a program."""
+    totals = totals or Totals.of(errors)
     return {
-        "n_samples": len(errors.scores),
-        "n_suspects": len(errors.suspects),
-        "expected_errors": errors.total,
-        "error_rate": errors.rate,
-        "explanation": explain_counts(errors),
+        "n_samples": totals.n_rows,
+        "n_suspects": totals.n_suspects,
+        "expected_errors": totals.total,
+        "error_rate": totals.total / totals.n_rows,
+        "explanation": explain_counts(totals),
         "classes": [str(name) for name in errors.classes.tolist()],
-        "noise_rates": errors.noise_rates.tolist(),
-        "expected_errors_by_given_class": errors.n_errors.tolist(),
+        "noise_rates": totals.noise_rates.tolist(),
+        "expected_errors_by_given_class": totals.n_errors.tolist(),
         "transition": errors.transition.tolist(),
         "candidates": candidate_records(errors.candidates),
         "notes": errors.notes,
     }
 
 
-def noisiest_class(errors: LabelErrors) -> int | None:
+def noisiest_class(totals: Totals) -> int | None:
     """Return the class with the highest noise rate, or None if no class stands out.
 
     A class stands out if its rate is above that of all labels by more than three standard errors.
     """
-    rates, rate = errors.noise_rates, min(errors.rate, 1.0)
+    rates, rate = totals.noise_rates, min(totals.total / totals.n_rows, 1.0)
     with np.errstate(divide="ignore"):
-        deviation = np.sqrt(rate * (1 - rate) / errors.posterior.sum(axis=0))
+        deviation = np.sqrt(rate * (1 - rate) / totals.clean)
     worst = int(rates.argmax())
     return worst if rates[worst] - rate > 3 * deviation[worst] else None
 
@@ -402,6 +441,7 @@ def audit_page(
     summary: Sequence[tuple[str, str]] = (),
     review: Review | None = None,
     table: Table | None = None,
+    totals: Totals | None = None,
 ) -> Any:
     """Return the :class:`~unflip.page.Page` of an audit.
 
@@ -418,11 +458,14 @@ def audit_page(
         Further facts for the top of the page.
     review, table : Review and Table, default=None
         For the contents of the suspects' rows, and the rows that look like them.
+    totals : Totals, default=None
+        The numbers of all labels, if ``errors`` are only some of them.
     """
     from unflip.page import Example, Page, Suspect
 
-    suspects, rates, worst = errors.suspects, errors.noise_rates, noisiest_class(errors)
-    found = [("labels with a better suggestion", f"{len(suspects):,}")]
+    totals = totals or Totals.of(errors)
+    suspects, rates, worst = errors.suspects, totals.noise_rates, noisiest_class(totals)
+    found = [("labels with a better suggestion", f"{totals.n_suspects:,}")]
     if worst is not None:
         found.append(("noisiest class", f"{errors.classes[worst]} ({rates[worst]:.1%})"))
     if errors.candidates:
@@ -439,8 +482,8 @@ def audit_page(
         summary=[*found, *summary],
         classes=[str(name) for name in errors.classes.tolist()],
         transition=errors.transition,
-        noisy_counts=np.bincount(np.searchsorted(errors.classes, errors.given), minlength=len(errors.classes)),
-        clean_counts=errors.posterior.sum(axis=0),
+        noisy_counts=totals.noisy,
+        clean_counts=totals.clean,
         noise_rates=rates,
         curves=_curves(errors),
         classifiers=classifiers,
@@ -457,13 +500,13 @@ def audit_page(
             )
             for k, i in enumerate(suspects)
         ],
-        n_samples=len(errors.given),
-        n_suspects_total=len(suspects),
+        n_samples=totals.n_rows,
+        n_suspects_total=totals.n_suspects,
         made_with=f"unflip {__version__}, {command}",
-        noise_rate=min(errors.rate, 1.0),
+        noise_rate=min(totals.total / totals.n_rows, 1.0),
         columns=columns,
         examples=[Example(names[i], str(errors.given[i]), cells.get(i, []), picture(i)) for i in examples.tolist()],
-        explanation=explain_counts(errors),
+        explanation=explain_counts(totals),
     )
 
 

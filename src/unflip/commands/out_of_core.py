@@ -99,7 +99,7 @@ def fit_out_of_core(
         raise FileNotFoundError(f"{transition} does not exist")
     path = os.path.abspath(path) if dask is not None else path
     how: dict[str, Any] = {"threads": threads, "engine": "threads" if dask is None else "dask"}
-    with _scheduler(dask):
+    with connected_to(dask):
         tell(f"drawing a sample from {path}")
         source = settled(open_tables(path, label, weights, drop, rows=rows), **how)
         drawn = draw_rows(source, MOST_HELD_OUT + sample_size, random_state, how)
@@ -211,7 +211,8 @@ def _check_weights(any_counts: bool, weights: FloatArray, parts: dict[str, IntAr
             )
 
 
-def _scheduler(address: str | None) -> Any:
+def connected_to(address: str | None) -> Any:
+    """Make the Dask scheduler at an address the active one; without an address, do nothing."""
     if address is None:
         return nullcontext()
     try:
