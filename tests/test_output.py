@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from unflip import _output
-from unflip._output import check_place, recover, replaced, replaced_folder, write_columns, write_whole
+from unflip._output import check_place, recover, replaced, replaced_folder, short_names, write_columns, write_whole
 
 
 def test_a_failed_file_leaves_nothing(tmp_path):
@@ -170,3 +170,17 @@ def test_readers_always_find_a_whole_folder(tmp_path):
 def _other(tmp_path):
     (tmp_path / "other").mkdir()
     return tmp_path / "other"
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["cat", "dog"], ["cat", "dog"]),
+        (["card_payment_fee", "cat"], ["card_paym…", "cat"]),
+        (["card_payment_fee", "card_payment_late"], ["card_…_fee", "card_…late"]),
+        (["x" * 30 + "a" + "y" * 30, "x" * 30 + "b" + "y" * 30], ["xxxxxxxx…1", "xxxxxxxx…2"]),
+    ],
+)
+def test_short_names_are_told_apart(names, short):
+    assert short_names(names, 10) == short
+    assert max(map(len, short)) <= 10

@@ -1,4 +1,4 @@
-"""Write files and folders whole or not at all: columns as CSV or Parquet, and texts."""
+"""Write files and folders whole or not at all: columns as CSV or Parquet, and texts. And names that fit a place."""
 
 import csv
 import ctypes
@@ -9,7 +9,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -290,3 +291,23 @@ def _to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def short_names(names: Sequence[str], longest: int) -> list[str]:
+    """Return names of at most ``longest`` characters that are still told apart.
+
+    A long name keeps its beginning; or both of its ends, if others begin in the same way; or its beginning and a
+    number.
+    """
+    half = (longest - 1) // 2
+    forms: list[Callable[[int, str], str]] = [
+        lambda k, name: name if len(name) <= longest else name[: longest - 1] + "…",
+        lambda k, name: name[: longest - 1 - half] + "…" + name[len(name) - half :],
+        lambda k, name: name[: longest - 1 - len(str(k + 1))] + "…" + str(k + 1),
+    ]
+    found: dict[int, str] = {}
+    for form in forms:
+        tried = {k: form(k, name) for k, name in enumerate(names) if k not in found}
+        times = Counter([*found.values(), *tried.values()])
+        found |= {k: short for k, short in tried.items() if times[short] == 1 or form is forms[-1]}
+    return [found[k] for k in range(len(names))]

@@ -89,3 +89,11 @@ def test_audit_by_a_saved_model(folder, tmp_path):
     assert done.exit_code == 0, done.output
     assert "model " in done.stdout
     assert json.loads((tmp_path / "audit" / "summary.json").read_text())["n_suspects"] > 20
+
+
+def test_audit_for_label_studio(folder, tmp_path):
+    words = ("--label", "kind", "--model", "logistic", "--out", tmp_path / "audit", "--export", "label-studio")
+    done = invoke("audit", folder / "people.csv", *words)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "audit" / "label_studio.xml").is_file()
+    assert not (tmp_path / "audit" / "argilla").exists()

@@ -234,7 +234,7 @@ class LabelAuditor(BaseEstimator):
 
     Parameters
     ----------
-    classifier, transition, cv, random_state
+    classifier, transition, cv, classes, random_state
         As in :func:`find_label_errors`.
 
     Attributes
@@ -267,16 +267,23 @@ class LabelAuditor(BaseEstimator):
     _counts: Any  # of the labels that the classifier has seen, if they are known
 
     def __init__(
-        self, classifier: Any = None, transition: Any = None, cv: Any = 5, *, random_state: Any = None
+        self,
+        classifier: Any = None,
+        transition: Any = None,
+        cv: Any = 5,
+        *,
+        classes: ArrayLike | None = None,
+        random_state: Any = None,
     ) -> None:
         self.classifier = classifier
         self.transition = transition
         self.cv = cv
+        self.classes = classes
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
         """Audit the training labels, and fit the classifier to all of them."""
-        given: dict[str, Any] = {"classes": None, "sample_weight": sample_weight, "groups": groups}
+        given: dict[str, Any] = {"classes": self.classes, "sample_weight": sample_weight, "groups": groups}
         self.errors_, folds, model = _judged(
             X, y, self.classifier, self.transition, self.cv, random_state=self.random_state, **given
         )
@@ -287,7 +294,8 @@ class LabelAuditor(BaseEstimator):
             weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
             model = seeded(clone(model), self.random_state)
             model.fit(X, np.asarray(y), **weighting(model, weights))
-        self.classifier_, self._counts = model, np.unique(np.asarray(y), return_counts=True)[1]
+        self.classifier_ = model
+        self._counts = np.bincount(np.searchsorted(self.classes_, np.asarray(y)), minlength=len(self.classes_))
         return self
 
     @classmethod

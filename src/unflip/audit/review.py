@@ -1,5 +1,6 @@
 """What a reviewer sees of a suspect: the contents of its row, the most telling columns first, and rows like it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,13 @@ def row_contents(frame: Any, errors: LabelErrors, rows: IntArray) -> RowContents
     return RowContents(
         [str(n) for n in names], list(map(list, zip(*cells, strict=True))), np.argsort(-evidence, axis=1, kind="stable")
     )
+
+
+def cells_of(frame: Any, columns: Sequence[str], rows: IntArray) -> dict[int, list[str]]:
+    """Return the text of the cells of rows, by their number."""
+    named = {str(name): name for name in frame.columns}
+    cells = [_texts(frame[named[name]].iloc[rows]) for name in columns]
+    return {int(row): list(texts) for row, *texts in zip(rows, *cells, strict=True)}
 
 
 def look_alikes(X: Any, errors: LabelErrors, rows: IntArray, k: int = 3) -> IntArray:

@@ -1,5 +1,6 @@
 """``unflip audit``: which labels of a table are probably wrong."""
 
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,20 @@ GROUPS = "Column of groups, such as a person's number: rows of one group are hel
 PROBABILITIES = (
     "Instead of a model: out-of-sample probabilities of the labels, one column per class. CSV, Parquet or NPY."
 )
+EXPORT = (
+    "Also write the suspects as tasks for this tool, for review there; unflip apply takes the answers. May be repeated."
+)
+Tool = StrEnum("Tool", {"label_studio": "label-studio", "argilla": "argilla"})
+BLOCKS = (
+    "Read DATA in blocks, for tables larger than memory: a Parquet or CSV file, a folder or a pattern of them. For the "
+    "models logistic, which is then the default, and mcldce. There is no labels.csv."
+)
+WORKERS = (
+    "Read out of core on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786. They must find DATA at the "
+    "same path."
+)
+SAMPLE = "Out of core: the number of rows from which the model and T are learned."
+SUSPECTS = "Out of core: the number of suspects to keep."
 JUDGE = "Judge the labels by this saved model of unflip fit, which has not seen these rows, instead of training one."
 
 
@@ -29,11 +44,16 @@ def audit(
     judge: Annotated[Path | None, typer.Option(metavar="MODEL", help=JUDGE)] = None,
     transition: options.Transition = "auto",
     folds: Annotated[int, typer.Option(min=2, help="Each label is judged by a model trained on the other folds.")] = 5,
+    export: Annotated[list[Tool] | None, typer.Option(help=EXPORT)] = None,
     groups: Annotated[str | None, typer.Option(metavar="COLUMN", help=GROUPS)] = None,
     weights: options.Weights = None,
     drop: options.Drop = None,
     encoding: options.Encoding = None,
     text: options.TextOption = options.Text.tfidf,
+    out_of_core: Annotated[bool, typer.Option("--out-of-core", help=BLOCKS)] = False,
+    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help=WORKERS, show_default=False)] = None,
+    sample: Annotated[int, typer.Option(min=1, metavar="ROWS", help=SAMPLE)] = 100_000,
+    suspects: Annotated[int, typer.Option(min=1, metavar="ROWS", help=SUSPECTS)] = 10_000,
     image_size: options.ImageSize = None,
     epochs: options.Epochs = None,
     seed: options.Seed = 0,
@@ -51,81 +71,118 @@ def audit(
     Example: unflip audit people.csv --label job --model trees --out audit
 
     Example: unflip audit new.csv --label job --judge model --out audit
+
+    Example: unflip audit people/ --label job --out audit --out-of-core
     """
     with terminal.one_sentence():
-        from unflip.commands import compare_classifiers, judge_table, write_audit
-        from unflip.commands.audit import FILES, GIVEN, explain_counts, noise_of
+        from unflip.commands import audit_out_of_core, compare_classifiers, judge_table, write_audit
+        from unflip.commands.audit import FILES, GIVEN, Totals, explain_counts, noise_of
         from unflip.commands.fit import check_network, resolve_model
         from unflip.commands.folders import check_folder
         from unflip.models import load
 
+        given: dict[str, Any] = {"--probabilities": probabilities, "--judge": judge, "--model": model}
+        _exclusive(given | {"--network": network})
+        if out_of_core := out_of_core or dask is not None:
+            others = {"--image-size": image_size, "--epochs": epochs, "--groups": groups, "--network": network}
+            _check_out_of_core({**given, "--model": None, **others})
         trained = resolve_model(model, None, network)[1]
         check_network(trained, epochs)
-        _check_judge(probabilities, judge, model, network)
         check_folder(out, FILES)
+        totals = None
         with terminal.steps(trained) as tell:
-            tell(f"reading {terminal.called(data)}")
-            saved = None if judge is None else load(judge)
-            read = partial(terminal.read, text=text, encoding=encoding)
-            table, group = _read(read, data, label, id_, groups, weights, drop, image_size, getattr(saved, "kinds", {}))
-            judging = f"judging {len(table.y):,} labels"
-            T = terminal.read_matrix(transition, table, trained, seed)
-            if saved is not None:
-                tell(judging)
-                errors = judge_table(saved, table, T)
-            else:
-                errors = _audited(
-                    table,
-                    probabilities,
+            if out_of_core:
+                model = model or options.Model.logistic
+                terms: Any = "lsa" if text == "tfidf" else str(text)  # which blocks of rows can hold
+                errors, table, totals = audit_out_of_core(
+                    data,
+                    terminal.required(label, data),
                     model=model,
-                    network=network,
-                    transition=T,
+                    id=id_,
+                    weights=weights,
+                    drop=drop or (),
+                    transition=None if transition == "auto" else transition,
                     folds=folds,
-                    groups=group,
-                    epochs=epochs,
+                    sample_size=sample,
+                    most=suspects,
                     random_state=seed,
-                    progress=terminal.progress(as_json),
-                    # Some models deal the folds themselves.
-                    on_fold=lambda k: tell(judging if k == 0 else f"{judging}, fold {k + 1} of {folds}", k / folds),
+                    encoding=encoding,
+                    text=terms,
+                    dask=dask,
+                    tell=tell,
                 )
-            if not errors.candidates:
-                tell("estimating the accuracy")
-            named = None if judge is None and probabilities is None else f"model {judge}" if judge else GIVEN
-            compared = compare_classifiers(
-                errors, table, model=model, network=network, folds=folds, random_state=seed, judge=named
-            )
+                compared = dict(totals.compared)
+            else:
+                tell(f"reading {terminal.called(data)}")
+                saved = None if judge is None else load(judge)
+                read = partial(terminal.read, text=text, encoding=encoding)
+                kinds = getattr(saved, "kinds", {})
+                table, group = _read(read, data, label, id_, groups, weights, drop, image_size, kinds)
+                judging = f"judging {len(table.y):,} labels"
+                T = terminal.read_matrix(transition, table, trained, seed)
+                if saved is not None:
+                    tell(judging)
+                    errors = judge_table(saved, table, T)
+                else:
+                    errors = _audited(
+                        table,
+                        probabilities,
+                        model=model,
+                        network=network,
+                        transition=T,
+                        folds=folds,
+                        groups=group,
+                        epochs=epochs,
+                        random_state=seed,
+                        progress=terminal.progress(as_json),
+                        # Some models deal the folds themselves.
+                        on_fold=lambda k: tell(judging if k == 0 else f"{judging}, fold {k + 1} of {folds}", k / folds),
+                    )
+                if not errors.candidates:
+                    tell("estimating the accuracy")
+                named = f"model {judge}" if judge else GIVEN if probabilities else None
+                asked: dict[str, Any] = {"folds": folds, "random_state": seed, "judge": named}
+                compared = compare_classifiers(errors, table, model=model, network=network, **asked)
             tell(f"writing {out}")
             title = terminal.called(data, whole=False)
-            summary = write_audit(errors, table, out, title=title, compared=compared, id=id_)
+            further: dict[str, Any] = {"id": id_, "exports": export or (), "totals": totals}
+            summary = write_audit(errors, table, out, title=title, compared=compared, **further)
     if as_json:
         terminal.print_json({"out": str(out), **summary})
         return
     console = Console()
-    terminal.print_noise(console, noise_of(errors, table.sample_weight), errors.noise_rates, errors.rate)
+    totals, n_listed = totals or Totals.of(errors), len(errors.suspects)
+    terminal.print_noise(console, noise_of(errors, table, totals), totals.noise_rates, totals.total / totals.n_rows)
     if errors.candidates:
         terminal.print_candidates(console, len(errors.given), errors.candidates)
     else:
         terminal.print_accuracies(console, len(errors.given), compared)
-    n_suspects = len(errors.suspects)
-    if n_suspects:
+    if n_listed:
         surest = terminal.plain_table("name", "given", "suggested", right=("P(wrong)",))
         for i in errors.suspects[:SHOWN]:
             names = (table.names[i], errors.given[i], errors.suggested[i])
             surest.add_row(*map(terminal.cell, names), f"{errors.scores[i]:.3f}")
-        console.print(f"\nThe surest of {n_suspects:,} suspects", highlight=False)
+        console.print(f"\nThe surest of {totals.n_suspects:,} suspects", highlight=False)
         console.print(surest)
     terminal.print_notes(errors.notes)
     terminal.print_findings(table.findings)
     terminal.print_unused_of(table, trained)
-    typer.echo(explain_counts(errors))
+    typer.echo(explain_counts(totals))
+    if n_listed < totals.n_suspects:
+        typer.echo(f"The {n_listed:,} surest are listed; --suspects keeps more.")
     typer.echo(f"Page: {terminal.shown(out / 'index.html')}")
 
 
-def _check_judge(probabilities: Path | None, judge: Path | None, model: Any, network: Any) -> None:
-    given = {"--probabilities": probabilities, "--judge": judge, "--model": model, "--network": network}
+def _exclusive(given: dict[str, Any]) -> None:
     named = [name for name, value in given.items() if value is not None]
-    if (probabilities or judge) and len(named) > 1:
+    if len(named) > 1 and {"--probabilities", "--judge"} & set(named):
         raise ValueError(f"{' and '.join(named)} exclude each other; give one of them")
+
+
+def _check_out_of_core(given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise typer.BadParameter("it has no meaning with --out-of-core; leave it out", param_hint=name)
 
 
 def _read(

@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unflip import registry
+from unflip._output import short_names
 
 if TYPE_CHECKING:
     from unflip._validation import FloatArray
@@ -222,9 +223,12 @@ def print_noise(console: Console, noise: "Noise", rates: "FloatArray | None" = N
     ``rates`` and ``rate`` are the shares of wrong labels, by class and in total, if they are known better than from T.
     """
     rates, rate = noise.noise_rates if rates is None else rates, noise.noise_rate if rate is None else rate
-    names = [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…" for name in map(shown, noise.names)]
+    names = short_names([shown(name) for name in noise.names], LONGEST_NAME)
     widest = max(map(len, names))
     whole = (len(names) + 1) * (max(widest, 3) + 2) + RATES <= console.width
+    if not whole:  # there is room for longer names
+        names = short_names([shown(name) for name in noise.names], max(LONGEST_NAME, console.width - RATES - 4))
+        widest = max(map(len, names))
     table = plain_table()
     table.add_column("clean", no_wrap=True, min_width=widest)
     for header in [*(names if whole else []), "noise rate", "share"]:

@@ -18,6 +18,7 @@ from unflip.commands.audit import (
     read_probabilities,
     write_audit,
 )
+from unflip.commands.audit_out_of_core import audit_out_of_core
 from unflip.commands.export import export_model
 from unflip.commands.fit import FittedTable, Noise, fit_table, write_fit_page
 from unflip.commands.out_of_core import fit_out_of_core
@@ -28,6 +29,7 @@ __all__ = [
     "FittedTable",
     "Noise",
     "apply_corrections",
+    "audit_out_of_core",
     "audit_table",
     "compare_classifiers",
     "export_model",

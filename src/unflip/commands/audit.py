@@ -5,7 +5,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from unflip import __version__
 from unflip._output import write_columns
 from unflip._validation import FloatArray, IntArray
 from unflip.audit import LabelAuditor, LabelErrors, find_label_errors
-from unflip.audit.review import RowContents, look_alikes, row_contents
+from unflip.audit.exchange import WRITERS, Task, task_text
+from unflip.audit.review import RowContents, cells_of, look_alikes, row_contents
 from unflip.commands.fit import (
     CALLED,
     Noise,
@@ -42,8 +43,12 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table, read_table
 from unflip.tables.read import no_such
 
-FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html")
+FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html", "label_studio.json", "label_studio.xml", "argilla")
 ALIKE = 3  # confidently labeled rows that are shown next to a suspect
+FIRST = 4  # the most telling columns of a row, which are shown before it is opened
+EXPORTED_SIDE = 512  # pixels of a picture for other tools
+MOST_COLUMNS = 60  # of a row on the page; suspects.csv has all
+SIDES = {48: 4000, 32: 12_000, 24: 40_000}  # pixels of a picture, and how many so large ones a page may have
 GIVEN = "the given probabilities"
 
 
@@ -123,9 +128,11 @@ def judge_table(model: Any, table: Table, transition: ArrayLike | None = None) -
     return auditor.judge(predict_table(model, table)[1], y)
 
 
-def noise_of(errors: LabelErrors, sample_weight: FloatArray | None = None) -> Noise:
+def noise_of(errors: LabelErrors, table: Table, totals: "Totals") -> Noise:
     """Return the noise that an audit found, of all classes, whether or not they occur."""
-    counts = np.bincount(np.searchsorted(errors.classes, errors.given), sample_weight, len(errors.classes))
+    counts: Any = totals.noisy
+    if table.sample_weight is not None:
+        counts = np.bincount(np.searchsorted(errors.classes, errors.given), table.sample_weight, len(counts))
     prior = counts / counts.sum()
     return Noise(errors.classes, errors.transition, prior, solve_prior(prior, errors.transition))
 
@@ -234,16 +241,47 @@ def read_probabilities(path: str | os.PathLike[str], table: Table) -> FloatArray
     return proba
 
 
-def explain_counts(errors: LabelErrors) -> str:
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """The numbers of an audit over all labels, of which :class:`LabelErrors` may have only some (out of core)."""
+
+    n_rows: int
+    n_suspects: int
+    n_errors: FloatArray  # (c,) expected wrong labels by given class
+    noisy: FloatArray  # (c,) labels as given
+    clean: FloatArray  # (c,) and as they probably are
+    kept: FloatArray  # (c,) of the latter, those with the right label
+    among: float  # expected wrong labels among the suspects
+    compared: Mapping[str, CleanAccuracy] = field(default_factory=dict)  # of the model, on the rows that were drawn
+
+    @classmethod
+    def of(cls, errors: LabelErrors) -> "Totals":
+        codes, c = np.searchsorted(errors.classes, errors.given), len(errors.classes)
+        clean = errors.posterior.sum(axis=0)
+        noisy, kept = np.bincount(codes, minlength=c).astype(np.float64), (1 - errors.noise_rates) * clean
+        among = float(errors.scores[errors.suspects].sum())
+        return cls(len(codes), len(errors.suspects), errors.n_errors, noisy, clean, kept, among)
+
+    @property
+    def total(self) -> float:
+        """The expected number of wrong labels."""
+        return float(self.n_errors.sum())
+
+    @property
+    def noise_rates(self) -> FloatArray:
+        """As in :class:`LabelErrors`."""
+        return np.clip(1 - np.divide(self.kept, self.clean, out=np.ones_like(self.clean), where=self.clean > 0), 0, 1)
+
+
+def explain_counts(totals: Totals) -> str:
     """Return a sentence that says how the number of suspects and that of wrong labels belong together."""
-    n, suspects = len(errors.scores), errors.suspects
-    among = float(errors.scores[suspects].sum())
-    if not len(suspects):
-        return f"No label has a likelier one, but about {errors.total:,.0f} of {n:,} are wrong without showing it."
+    n, total, among = totals.n_rows, totals.total, totals.among
+    if not totals.n_suspects:
+        return f"No label has a likelier one, but about {total:,.0f} of {n:,} are wrong without showing it."
     return (
-        f"{len(suspects):,} of {n:,} labels are suspects, because another label is more likely there than the given "
-        f"one: about {among:,.0f} of these are wrong, and about {errors.total - among:,.0f} of the others, which makes "
-        f"{errors.total:,.0f} in all."
+        f"{totals.n_suspects:,} of {n:,} labels are suspects, because another label is more likely there than the "
+        f"given one: about {among:,.0f} of these are wrong, and about {total - among:,.0f} of the others, which makes "
+        f"{total:,.0f} in all."
     )
 
 
@@ -256,11 +294,15 @@ def write_audit(
     command: str = "unflip audit",
     compared: Mapping[str, CleanAccuracy] | None = None,
     id: str | None = None,
+    exports: Sequence[str] = (),
+    totals: Totals | None = None,
 ) -> dict[str, Any]:
     """Write what an audit found to a folder, and return its summary.
 
     ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary. ``id`` is the column that
-    names the rows, if there is one (:func:`named_by`); :func:`apply_corrections` will look for it.
+    names the rows, if there is one (:func:`named_by`); :func:`apply_corrections` will look for it. ``exports`` are
+    tools that get the suspects to review, "label-studio" and "argilla", see :mod:`unflip.audit.exchange`. ``totals``
+    are the numbers of all labels, if ``errors`` are only some of them; then there is no labels.csv.
 
     ::
 
@@ -274,8 +316,12 @@ def write_audit(
     """
     from unflip.page import ComparedClassifier, write_page
 
-    scores = {name: interval(score) for name, score in (compared or {}).items()}
-    summary = summarize(errors) | ({"clean_accuracy": scores} if scores else {})
+    for tool in exports:
+        if tool not in WRITERS:
+            raise ValueError(f"exports must be some of {', '.join(WRITERS)}; got {tool!r}")
+    compared = compared or (totals.compared if totals is not None else {})
+    scores = {name: interval(score) for name, score in compared.items()}
+    summary = summarize(errors, totals) | ({"clean_accuracy": scores} if scores else {})
     summary["findings"] = [finding.as_json() for finding in table.findings]
     summary["columns"] = {"label": table.label, "id": id}
     review = review_of(errors, table)
@@ -285,11 +331,15 @@ def write_audit(
         table.X if np.ndim(table.X) == 4 else None,
         title=title,
         command=command,
-        classifiers=[ComparedClassifier.of(name, score) for name, score in (compared or {}).items()],
+        classifiers=[ComparedClassifier.of(name, score) for name, score in compared.items()],
+        review=review,
+        table=table,
+        totals=totals,
         findings=[finding.sentence for finding in table.findings],
     )
     with written_folder(folder, FILES) as partial:
-        for name, rows in (("suspects.csv", errors.suspects), ("labels.csv", np.arange(len(errors.scores)))):
+        every = {"labels.csv": np.arange(len(errors.scores))} if totals is None else {}
+        for name, rows in ({"suspects.csv": errors.suspects} | every).items():
             columns = {
                 "name": table.names[rows],
                 "given": errors.given[rows],
@@ -302,7 +352,24 @@ def write_audit(
         text = json.dumps({"made_with": f"unflip {__version__}", "data": title, **summary}, indent=1)
         (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
         write_page(page, partial / "index.html")
+        for tool in exports:
+            WRITERS[tool](partial, _tasks(errors, table, review), summary["classes"], f"unflip {__version__}")
     return summary
+
+
+def _tasks(errors: LabelErrors, table: Table, review: "Review") -> list[Task]:
+    """Return the suspects as other tools show them."""
+    from unflip.page.thumbnails import thumbnail
+
+    suspects, images = errors.suspects, table.X if np.ndim(table.X) == 4 else None
+    low, high = (0.0, 1.0) if images is None else (min(float(images.min()), 0.0), max(float(images.max()), 1.0))
+    tasks = []
+    for k, i in enumerate(suspects):
+        found = (str(table.names[i]), str(errors.given[i]), str(errors.suggested[i]), float(errors.scores[i]))
+        text = "" if review.contents is None else task_text(review.contents.columns, review.contents.cells[k])
+        picture = None if images is None else thumbnail(images[i], low, high, EXPORTED_SIDE)
+        tasks.append(Task(*found, text, picture))
+    return tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,31 +402,32 @@ def review_of(errors: LabelErrors, table: Table) -> Review:
     return Review(look_alikes(X, errors, suspects, ALIKE), contents)
 
 
-def summarize(errors: LabelErrors) -> dict[str, Any]:
+def summarize(errors: LabelErrors, totals: Totals | None = None) -> dict[str, Any]:
     """Return the numbers of an audit for a program."""
+    totals = totals or Totals.of(errors)
     return {
-        "n_samples": len(errors.scores),
-        "n_suspects": len(errors.suspects),
-        "expected_errors": errors.total,
-        "error_rate": errors.rate,
-        "explanation": explain_counts(errors),
+        "n_samples": totals.n_rows,
+        "n_suspects": totals.n_suspects,
+        "expected_errors": totals.total,
+        "error_rate": totals.total / totals.n_rows,
+        "explanation": explain_counts(totals),
         "classes": [str(name) for name in errors.classes.tolist()],
-        "noise_rates": errors.noise_rates.tolist(),
-        "expected_errors_by_given_class": errors.n_errors.tolist(),
+        "noise_rates": totals.noise_rates.tolist(),
+        "expected_errors_by_given_class": totals.n_errors.tolist(),
         "transition": errors.transition.tolist(),
         "candidates": candidate_records(errors.candidates),
         "notes": errors.notes,
     }
 
 
-def noisiest_class(errors: LabelErrors) -> int | None:
+def noisiest_class(totals: Totals) -> int | None:
     """Return the class with the highest noise rate, or None if no class stands out.
 
     A class stands out if its rate is above that of all labels by more than three standard errors.
     """
-    rates, rate = errors.noise_rates, min(errors.rate, 1.0)
+    rates, rate = totals.noise_rates, min(totals.total / totals.n_rows, 1.0)
     with np.errstate(divide="ignore"):
-        deviation = np.sqrt(rate * (1 - rate) / errors.posterior.sum(axis=0))
+        deviation = np.sqrt(rate * (1 - rate) / totals.clean)
     worst = int(rates.argmax())
     return worst if rates[worst] - rate > 3 * deviation[worst] else None
 
@@ -374,6 +442,9 @@ def audit_page(
     classifiers: Sequence[Any] = (),
     summary: Sequence[tuple[str, str]] = (),
     findings: Sequence[str] = (),
+    review: Review | None = None,
+    table: Table | None = None,
+    totals: Totals | None = None,
 ) -> Any:
     """Return the :class:`~unflip.page.Page` of an audit.
 
@@ -390,24 +461,34 @@ def audit_page(
         Further facts for the top of the page.
     findings : sequence of str, default=()
         What the checks of the data found.
+    review, table : Review and Table, default=None
+        For the contents of the suspects' rows, and the rows that look like them.
+    totals : Totals, default=None
+        The numbers of all labels, if ``errors`` are only some of them.
     """
-    from unflip.page import Page, Suspect
-    from unflip.page.thumbnails import thumbnail
+    from unflip.page import Example, Page, Suspect
 
-    suspects, rates, worst = errors.suspects, errors.noise_rates, noisiest_class(errors)
-    low, high = (0.0, 1.0) if images is None else (min(float(images.min()), 0.0), max(float(images.max()), 1.0))
-    found = [("labels with a better suggestion", f"{len(suspects):,}")]
+    totals = totals or Totals.of(errors)
+    suspects, rates, worst = errors.suspects, totals.noise_rates, noisiest_class(totals)
+    found = [("labels with a better suggestion", f"{totals.n_suspects:,}")]
     if worst is not None:
         found.append(("noisiest class", f"{errors.classes[worst]} ({rates[worst]:.1%})"))
     if errors.candidates:
         found.append(("model", explain_choice(errors.candidates)))
+    contents = None if review is None else review.contents
+    columns = [] if contents is None else contents.columns[:MOST_COLUMNS]
+    near = np.empty((len(suspects), 0), dtype=np.intp) if review is None else review.alike
+    examples = np.unique(near[near >= 0])
+    place = {int(row): k for k, row in enumerate(examples)}
+    picture = _thumbnails(images, len(suspects) + len(examples))
+    cells = {} if contents is None or table is None else cells_of(table.X, columns, examples)
     return Page(
         title=title,
         summary=[*found, *summary],
         classes=[str(name) for name in errors.classes.tolist()],
         transition=errors.transition,
-        noisy_counts=np.bincount(np.searchsorted(errors.classes, errors.given), minlength=len(errors.classes)),
-        clean_counts=errors.posterior.sum(axis=0),
+        noisy_counts=totals.noisy,
+        clean_counts=totals.clean,
         noise_rates=rates,
         curves=_curves(errors),
         classifiers=classifiers,
@@ -418,15 +499,32 @@ def audit_page(
                 str(errors.given[i]),
                 str(errors.suggested[i]),
                 float(np.clip(errors.scores[i], 0, 1)),
-                None if images is None else thumbnail(images[i], low, high),
+                picture(i),
+                [] if contents is None else contents.cells[k][: len(columns)],
+                [] if contents is None else [int(j) for j in contents.order[k] if j < len(columns)][:FIRST],
+                [place[int(row)] for row in near[k] if row >= 0],
             )
-            for i in suspects
+            for k, i in enumerate(suspects)
         ],
-        n_samples=len(errors.given),
-        n_suspects_total=len(suspects),
+        n_samples=totals.n_rows,
+        n_suspects_total=totals.n_suspects,
         made_with=f"unflip {__version__}, {command}",
-        noise_rate=min(errors.rate, 1.0),
+        noise_rate=min(totals.total / totals.n_rows, 1.0),
+        columns=columns,
+        examples=[Example(names[i], str(errors.given[i]), cells.get(i, []), picture(i)) for i in examples.tolist()],
+        explanation=explain_counts(totals),
     )
+
+
+def _thumbnails(images: Any, n: int) -> Callable[[int], bytes | None]:
+    """Return a function that makes the small picture of a sample, the smaller the more of them there are."""
+    from unflip.page.thumbnails import thumbnail
+
+    if images is None:
+        return lambda i: None
+    low, high = min(float(images.min()), 0.0), max(float(images.max()), 1.0)
+    largest = next((side for side, most in SIDES.items() if n <= most), min(SIDES))
+    return lambda i: thumbnail(images[i], low, high, largest)
 
 
 def _curves(errors: LabelErrors) -> dict[str, list[float]]:

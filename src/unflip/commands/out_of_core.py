@@ -104,11 +104,9 @@ def fit_out_of_core(
         raise ValueError(f"holdout must be the share of the rows that are held out, between 0 and 1; got {holdout}")
     if isinstance(transition, str | os.PathLike) and not os.path.exists(transition):
         raise FileNotFoundError(f"{transition} does not exist")
-    paths = list(path) if isinstance(path, list | tuple) else [path]
-    paths = [one if dask is None else os.path.abspath(one) for one in paths]
-    path = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    paths, path = located(path, dask)
     how: dict[str, Any] = {"threads": threads, "engine": "threads" if dask is None else "dask"}
-    with _scheduler(dask):
+    with connected_to(dask):
         tell(f"drawing a sample from {path}")
         source = settled(open_tables(paths, label, weights, drop, rows=rows, encoding=encoding), **how)
         drawn = draw_rows(source, MOST_HELD_OUT + sample_size, random_state, how)
@@ -216,6 +214,13 @@ def _table_classifier(
     return model
 
 
+def located(path: Any, dask: str | None) -> tuple[list[Any], str]:
+    """Return the paths, which the workers of Dask must find as well, and what they are called."""
+    paths = list(path) if isinstance(path, list | tuple) else [path]
+    paths = [one if dask is None else os.path.abspath(one) for one in paths]
+    return paths, str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+
+
 def _check_weights(any_counts: bool, weights: FloatArray, parts: dict[str, IntArray], said: str) -> None:
     if not any_counts:
         raise ValueError(f"{said} are zero in every row; at least one sample must count")
@@ -227,7 +232,8 @@ def _check_weights(any_counts: bool, weights: FloatArray, parts: dict[str, IntAr
             )
 
 
-def _scheduler(address: str | None) -> Any:
+def connected_to(address: str | None) -> Any:
+    """Make the Dask scheduler at an address the active one; without an address, do nothing."""
     if address is None:
         return nullcontext()
     try:

@@ -1,6 +1,6 @@
 """The HTML page of an audit or a fit: one self-contained file."""
 
-from unflip.page.data import ComparedClassifier, Page, Suspect
+from unflip.page.data import ComparedClassifier, Example, Page, Suspect
 from unflip.page.write import write_page
 
-__all__ = ["ComparedClassifier", "Page", "Suspect", "write_page"]
+__all__ = ["ComparedClassifier", "Example", "Page", "Suspect", "write_page"]

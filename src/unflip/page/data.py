@@ -18,13 +18,28 @@ class Suspect:
     """A sample whose label is probably wrong.
 
     ``name`` is its row number or file name, ``probability`` the probability that its label ``given`` is wrong,
-    ``suggested`` a better label, and ``thumbnail`` a small PNG.
+    ``suggested`` a better label, and ``thumbnail`` a small PNG. ``cells`` are the contents of its row, in the order of
+    the page's columns, ``first`` the numbers of the most telling columns, and ``alike`` those of the page's examples
+    that look like it.
     """
 
     name: str
     given: str
     suggested: str
     probability: float
+    thumbnail: bytes | None = None
+    cells: Sequence[str] = ()
+    first: Sequence[int] = ()
+    alike: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sample that is confidently labeled, to compare suspects with."""
+
+    name: str
+    label: str
+    cells: Sequence[str] = ()
     thumbnail: bytes | None = None
 
 
@@ -74,6 +89,9 @@ class Page:
     made_with: str  # the line at the bottom: program, version, command
     findings: Sequence[str] = ()  # what the checks of the data found, a sentence each
     noise_rate: float | None = None  # shown at the top; if None, it is computed from T and clean_counts
+    columns: Sequence[str] = ()  # of the suspects' rows, the most telling first
+    examples: Sequence[Example] = ()  # that suspects look like
+    explanation: str = ""  # how the numbers of suspects and of wrong labels belong together
 
 
 def check_page(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
@@ -102,17 +120,30 @@ def check_page(page: Page) -> tuple[FloatArray, dict[str, FloatArray]]:
         low, estimate, high = entry.low, entry.accuracy_estimate, entry.high
         outside = f"the estimate of {entry.name!r}, {estimate:g}, must be inside its interval; got {low:g} to {high:g}"
         _expect(low <= estimate <= high, outside)
+    shown: list[Any] = [*suspects, *page.examples]
+    texts = [
+        *page.columns,
+        page.explanation,
+        *(t for one in shown for t in (one.name, *one.cells)),
+    ]
+    for text in texts:
+        _expect(isinstance(text, str), f"{text!r} must be text; write {str(text)!r}")
+        # JSON would carry a lone surrogate, but the exported CSV could not.
+        encoded = text.encode(errors="replace").decode() == text
+        _expect(encoded, f"{text!r} is not valid text; rename it, or decode it as text first")
+    for one in shown:
+        right = len(one.cells) in (0, len(page.columns))
+        _expect(right, f"{one.name!r} has {len(one.cells)} cells, but the page has {len(page.columns)} columns")
+        picture = PNG if one.thumbnail is None else one.thumbnail
+        _expect(picture.startswith(PNG), f"the thumbnail of {one.name!r} is not a PNG; it begins {picture[:8]!r}")
     for suspect in suspects:
         name, probability = suspect.name, suspect.probability
-        picture = PNG if suspect.thumbnail is None else suspect.thumbnail
-        _expect(isinstance(name, str), f"the name of suspect {name!r} must be text; write {str(name)!r}")
         for label in (suspect.given, suspect.suggested):
             _expect(label in classes, f"suspect {name!r} has the label {label!r}, which is not one of the classes")
         _expect(0 <= probability <= 1, f"suspect {name!r} has probability {probability}; it must be in 0 .. 1")
-        _expect(picture.startswith(PNG), f"the thumbnail of suspect {name!r} is not a PNG; it begins {picture[:8]!r}")
-        # JSON would carry a lone surrogate, but the exported CSV could not.
-        encoded = name.encode(errors="replace").decode() == name
-        _expect(encoded, f"the name of suspect {name!r} is not valid text; rename the file, or give its row number")
+        limits = ((suspect.first, len(page.columns), "columns"), (suspect.alike, len(page.examples), "examples"))
+        for numbers, most, said in limits:
+            _expect(all(0 <= k < most for k in numbers), f"suspect {name!r} names {said} {list(numbers)} of {most}")
     return T, counts
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unflip._output import write_whole
+from unflip._output import short_names, write_whole
 from unflip._validation import FloatArray
 from unflip.page.data import Page, check_page
 from unflip.page.marks import axis, curve, flips, heat
@@ -18,6 +18,10 @@ try:
     from jinja2 import Environment, StrictUndefined, Template
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("the page needs jinja2: pip install 'unflip[report]'") from error
+
+
+LABEL_LENGTH, WIDTH = 120, 0.6  # pixels of a label of the matrix, and the width of a letter in units of its size
+LONGEST_CELL = 600  # characters; suspects.csv has the rest
 
 
 def write_page(page: Page, path: str | Path) -> Path:
@@ -37,6 +41,7 @@ def write_page(page: Page, path: str | Path) -> Path:
     T, counts = check_page(page)
     rate, clean = page.noise_rate, counts["clean_counts"]
     script = _part("page.js")
+    label = _label_size(len(T))
     html = _template().render(
         page=page,
         n_classes=len(T),
@@ -47,6 +52,10 @@ def write_page(page: Page, path: str | Path) -> Path:
         axis=axis(page.classifiers),
         curves=[curve(name, values) for name, values in page.curves.items()],
         has_thumbnails=any(suspect.thumbnail for suspect in page.suspects or ()),
+        has_alike=any(suspect.alike for suspect in page.suspects or ()),
+        label=label,
+        labels=short_names(page.classes, int(LABEL_LENGTH / (WIDTH * label))),
+        row_names=short_names(page.classes, 17),
         data=_data(page, T),
         script=script,
         style=_part("page.css"),
@@ -72,11 +81,28 @@ def _data(page: Page, T: FloatArray) -> str:
         "suggested": [code[suspect.suggested] for suspect in suspects],
         "probability": [round(float(suspect.probability), 6) for suspect in suspects],
         "thumbnail": thumbnails if any(thumbnails) else [],
+        "columns": list(page.columns),
+        "cells": [list(map(_cut, suspect.cells)) for suspect in suspects] if page.columns else [],
+        "first": [list(suspect.first) for suspect in suspects] if page.columns else [],
+        "alike": [list(suspect.alike) for suspect in suspects] if page.examples else [],
+        "examples": [
+            [one.name, code[one.label], list(map(_cut, one.cells)), base64.b64encode(one.thumbnail or b"").decode()]
+            for one in page.examples
+        ],
     }
     text = json.dumps(data, separators=(",", ":"))
     # The browser stores the ticks under this key, so that those of another page are never taken for this one's.
     text = f'{{"key":"unflip-{hashlib.sha256(text.encode()).hexdigest()[:16]}",{text[1:]}'
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def _label_size(n_classes: int) -> float:
+    """Return the size of the labels of the matrix, in pixels."""
+    return 13 if n_classes <= 12 else 12 if n_classes <= 40 else min(11, max(850 / n_classes, 4))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
 
 
 @cache

@@ -1,6 +1,8 @@
 "use strict";
 (() => {
-  const ROWS = 50; // in the document at a time, however many suspects there are
+  const CHUNK = 50; // rows that are drawn together when they come near the window; all others are empty room
+  const NEAR = "1000px";
+  const CELLS = 4; // of a row that are shown before it is opened
   const FORMULA = /^[=+\-@\t\r]/; // what a spreadsheet takes for a formula, unless it is a number
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("data").textContent);
@@ -73,9 +75,12 @@
   }
 
   function suspects() {
-    const { classes, name, given, suggested, probability, thumbnail } = data;
+    const { classes, name, given, suggested, probability, thumbnail, columns, cells, first, alike, examples } = data;
     const all = name.map((_, k) => k);
-    const lowered = name.map((text) => text.toLowerCase());
+    const lowered = name.map((text, k) => [text, ...(cells[k] || [])].join("\n").toLowerCase());
+    const table = $("table");
+    const across = table.tHead.rows[0].cells.length;
+    const drawn = () => table.querySelectorAll("tbody input");
     const collator = new Intl.Collator("en", { numeric: true });
     const rank = (values) => {
       // Places in the order of names, found once: comparing numbers is what keeps sorting quick.
@@ -98,7 +103,12 @@
     const ticked = new Set(remembered());
     let sort = { by: "probability", down: true };
     let shown = [];
-    let page = 0;
+    const opened = new Set();
+    let allOpen = false;
+    const observer = new IntersectionObserver(
+      (entries) => entries.forEach((entry) => (entry.isIntersecting ? fill(entry.target) : drain(entry.target))),
+      { rootMargin: `${NEAR} 0px` },
+    );
 
     for (const [id, codes] of [["filter-given", given], ["filter-suggested", suggested]]) {
       const totals = new Map();
@@ -142,7 +152,6 @@
       const key = keys[sort.by];
       const sign = sort.down ? -1 : 1;
       shown.sort((a, b) => sign * (key[a] - key[b]) || a - b);
-      page = 0;
       $("filter-probability-text").textContent = `${$("filter-probability").value}%`;
       for (const button of document.querySelectorAll("[data-sort]")) {
         const own = button.dataset.sort === sort.by;
@@ -151,28 +160,58 @@
       draw();
     }
 
-    function onPage() {
-      return shown.slice(page * ROWS, (page + 1) * ROWS);
+    function draw() {
+      observer.disconnect();
+      for (const body of [...table.tBodies]) body.remove();
+      let height = 0;
+      for (let start = 0; start < shown.length; start += CHUNK) {
+        const body = document.createElement("tbody");
+        body.setAttribute("role", "rowgroup");
+        body.start = start;
+        body.size = Math.min(CHUNK, shown.length - start);
+        table.append(body);
+        if (start === 0) {
+          fill(body);
+          height = body.getBoundingClientRect().height / body.size; // the others are about as high
+        } else empty(body, height * body.size);
+      }
+      for (const body of table.tBodies) observer.observe(body);
+      table.setAttribute("aria-rowcount", shown.length + 1);
+      $("none").hidden = shown.length > 0;
+      table.hidden = shown.length === 0;
+      tally();
     }
 
-    function draw() {
-      const pages = Math.max(1, Math.ceil(shown.length / ROWS));
-      $("rows").replaceChildren(...onPage().map(row));
-      $("none").hidden = shown.length > 0;
-      $("table").hidden = shown.length === 0;
-      $("where").textContent = `page ${count(page + 1)} of ${count(pages)}`;
-      enable("previous", page > 0);
-      enable("next", page < pages - 1);
-      document.querySelector(".pages").hidden = pages === 1;
-      tally();
+    function fill(body) {
+      if (body.filled) return;
+      body.filled = true;
+      const part = shown.slice(body.start, body.start + CHUNK);
+      body.replaceChildren(...part.flatMap((k, place) => row(k, body.start + place + 2)));
+    }
+
+    function drain(body) {
+      // The first rows stay, and those in which somebody works.
+      if (body.filled && body.start && !body.contains(document.activeElement)) empty(body, body.getBoundingClientRect().height);
+    }
+
+    function empty(body, height) {
+      const room = document.createElement("tr");
+      const cell = document.createElement("td");
+      room.className = "room";
+      cell.style.height = `${height}px`;
+      cell.colSpan = across;
+      room.append(cell);
+      body.replaceChildren(room);
+      body.filled = false;
     }
 
     function enable(id, on) {
       $(id).setAttribute("aria-disabled", !on); // not disabled, which would take the focus away from who pressed it
     }
 
-    function row(k) {
+    function row(k, place) {
       const line = $("row").content.firstElementChild.cloneNode(true);
+      line.setAttribute("aria-rowindex", place);
       const put = (selector, text) => {
         const place = line.querySelector(selector);
         place.textContent = text;
@@ -188,20 +227,86 @@
       put(".suggested .name", classes[suggested[k]]);
       line.querySelector(".meter i").style.width = `${100 * probability[k]}%`;
       line.querySelector(".value").textContent = percent(probability[k]);
-      if (thumbnail[k]) {
-        const picture = new Image();
-        picture.src = `data:image/png;base64,${thumbnail[k]}`;
-        picture.alt = "";
-        line.querySelector(".picture").append(picture);
+      if (thumbnail[k]) line.querySelector(".picture").append(picture(thumbnail[k], ""));
+      const similar = line.querySelector("td.alike");
+      if (similar) {
+        for (const number of alike[k]) {
+          const [called, code, , image] = examples[number];
+          if (image) similar.append(picture(image, `${called}, labeled ${classes[code]}`));
+        }
       }
+      if (!columns.length) return [line];
+      line.classList.add("with-contents");
+      return [line, contents(k)];
+    }
+
+    function picture(image, text) {
+      const found = new Image();
+      found.src = `data:image/png;base64,${image}`;
+      found.alt = found.title = text;
+      return found;
+    }
+
+    // The cells of a row, the most telling first; opened, all of them next to those of rows that look like it.
+    function contents(k) {
+      const line = $("contents").content.firstElementChild.cloneNode(true);
+      line.firstElementChild.colSpan = across;
+      const order = [...new Set([...first[k], ...columns.keys()])];
+      const is_open = allOpen !== opened.has(k);
+      for (const j of order.filter((j) => cells[k][j] !== "").slice(0, CELLS)) {
+        const pair = document.createElement("div");
+        pair.append(element("dt", columns[j]), element("dd", cells[k][j]));
+        line.querySelector(".cells").append(pair);
+      }
+      const button = line.querySelector(".more");
+      button.textContent = is_open ? "Less" : "More";
+      button.setAttribute("aria-expanded", is_open);
+      button.setAttribute("aria-label", `${button.textContent} of ${name[k]}`);
+      button.addEventListener("click", () => {
+        opened.has(k) ? opened.delete(k) : opened.add(k);
+        const again = contents(k);
+        line.replaceWith(again);
+        again.querySelector(".more").focus();
+      });
+      if (is_open) line.querySelector(".inside").append(compared(k, order));
       return line;
     }
 
+    function compared(k, order) {
+      const box = document.createElement("div");
+      const grid = document.createElement("table");
+      const head = grid.createTHead().insertRow();
+      const body = grid.createTBody();
+      const similar = (alike[k] || []).map((number) => examples[number]);
+      box.className = "compared";
+      box.tabIndex = 0;
+      box.setAttribute("role", "region");
+      box.setAttribute("aria-label", `Contents of ${name[k]}`);
+      head.append(element("th", ""), element("th", `${name[k]}: ${classes[given[k]]}?`));
+      for (const [called, code] of similar) head.append(element("th", `${called}: ${classes[code]}`));
+      for (const j of order) {
+        const values = [cells[k][j], ...similar.map((example) => example[2][j])];
+        const cellsOf = values.map((value) => element("td", value));
+        const title = element("th", columns[j]);
+        title.scope = "row";
+        body.insertRow().append(title, ...cellsOf);
+      }
+      if (similar.length) {
+        box.append(element("p", `Looks like these, which are confidently labeled ${classes[suggested[k]]}.`));
+      }
+      box.append(grid);
+      return box;
+    }
+
+    function element(tag, text) {
+      const found = document.createElement(tag);
+      found.className = "name";
+      found.textContent = text;
+      found.title = text;
+      return found;
+    }
+
     function tally() {
-      const open = onPage();
-      const done = open.filter((k) => ticked.has(k)).length;
-      $("tick-page").checked = done > 0 && done === open.length;
-      $("tick-page").indeterminate = done > 0 && done < open.length;
       const whole = shown.length === all.length;
       $("count").textContent = whole ? `${count(all.length)} shown` : `${count(shown.length)} of ${count(all.length)} shown`;
       $("tick-shown").textContent = `Tick all ${count(shown.length)} shown`;
@@ -217,7 +322,7 @@
       for (const k of rows) on ? ticked.add(k) : ticked.delete(k);
       remember();
       // The rows stay as they are, so that the focus does; a filter by ticks acts when it is next set.
-      for (const box of $("rows").querySelectorAll("input")) {
+      for (const box of drawn()) {
         box.checked = ticked.has(Number(box.value));
         box.closest("tr").classList.toggle("accepted", box.checked);
       }
@@ -249,13 +354,6 @@
         `${risky === 1 ? "was" : "were"} not altered. In a spreadsheet, import the columns as text.`;
     }
 
-    function turn(to) {
-      if (to < 0 || to * ROWS >= shown.length) return;
-      page = to;
-      draw();
-      $("table").scrollIntoView({ block: "start", behavior: reduced.matches ? "auto" : "smooth" });
-    }
-
     showPair = (from, to) => {
       $("filters").reset();
       for (const [id, code] of [["filter-given", from], ["filter-suggested", to]]) {
@@ -282,22 +380,28 @@
         select();
       });
     }
-    $("rows").addEventListener("change", (event) => tick([Number(event.target.value)], event.target.checked));
-    $("rows").addEventListener("keydown", (event) => {
+    table.addEventListener("change", (event) => tick([Number(event.target.value)], event.target.checked));
+    table.addEventListener("keydown", (event) => {
       const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
       if (!step || event.target.type !== "checkbox") return;
       event.preventDefault();
-      const boxes = [...$("rows").querySelectorAll("input")];
+      const boxes = [...drawn()];
       const next = boxes[boxes.indexOf(event.target) + step];
       if (next) next.focus();
     });
-    $("tick-page").addEventListener("change", (event) => tick(onPage(), event.target.checked));
     $("tick-shown").addEventListener("click", () => tick(shown, true));
     $("untick-shown").addEventListener("click", () => tick(shown, false));
     $("untick").addEventListener("click", () => tick(all, false));
     $("download").addEventListener("click", download);
-    $("previous").addEventListener("click", () => turn(page - 1));
-    $("next").addEventListener("click", () => turn(page + 1));
+    if (columns.length) {
+      $("open-all").addEventListener("click", (event) => {
+        allOpen = !allOpen;
+        opened.clear();
+        event.target.textContent = allOpen ? "Close all" : "Open all";
+        event.target.setAttribute("aria-pressed", allOpen);
+        draw();
+      });
+    }
     select();
   }
 })();
