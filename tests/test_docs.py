@@ -76,5 +76,16 @@ def test_the_guide_runs(tmp_path, monkeypatch):
     assert {"audit", "model", "fruit.csv"} <= {path.name for path in tmp_path.iterdir()}
 
 
+def test_the_page_for_users_of_cleanlab_runs(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("cleanlab")
+    monkeypatch.chdir(tmp_path)
+    assert run_blocks(DOCS / "coming_from_cleanlab.md") == 4
+    shown = capsys.readouterr().out
+    (theirs, ours, *_) = re.findall(r"precision (\S+), recall (\S+)", shown)
+    assert all(float(mine) > float(other) + 0.1 for mine, other in zip(ours, theirs, strict=True))
+    cleaned, corrected, _ = map(float, re.findall(r"accuracy on clean labels (\S+)", shown))
+    assert corrected > cleaned + 0.04
+
+
 def _all(module):
     return set(getattr(import_module(module), "__all__", []))
