@@ -53,9 +53,9 @@ def train(loss: torch.nn.Module, folder: str) -> float:
     )
     arguments = TrainingArguments(
         folder,
-        num_train_epochs=8,
+        num_train_epochs=6,
         per_device_train_batch_size=64,
-        learning_rate=2e-3,
+        learning_rate=3e-3,
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
@@ -75,7 +75,7 @@ def train(loss: torch.nn.Module, folder: str) -> float:
 
 logging.set_verbosity_error()
 torch.set_num_threads(1)  # the model is too small for more
-tokens, topics = sentences(3000)
+tokens, topics = sentences(2000)
 tokens_test, topics_test = sentences(1000)
 noisy = corrupt(topics, pairflip(CLASSES, 0.4), random_state=0)
 
