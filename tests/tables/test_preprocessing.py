@@ -137,7 +137,7 @@ class TestColumnsByName:
         with pytest.raises(ValueError, match=r"'rooms' must hold numbers, but row 2 has 'two' \(2 such values\)"):
             fitted.transform(FRAME.assign(rooms=["1", "2", "two", "3", "x", None]))
         with pytest.raises(ValueError, match="'rooms' must hold numbers, not dates"):
-            fitted.transform(FRAME.assign(rooms=FRAME["born"]))
+            fitted.transform(FRAME.assign(rooms=FRAME["took"]))
         with pytest.raises(ValueError, match="'age' is infinite in row 1"):
             fitted.transform(FRAME.assign(age=[1.0, np.inf, 1, 1, 1, 1]))
         with pytest.raises(ValueError, match="'town' must hold categories, but holds lists"):
@@ -236,7 +236,7 @@ class TestSaved:
     def test_a_missing_part_is_refused(self, fitted, tmp_path):
         fitted.save(tmp_path / "p")
         document = json.loads((tmp_path / "p" / "model.json").read_text())
-        for name in document["attributes"]["dict"]:
+        for name in document["attributes"]["dict"].keys() - {"texts_", "embedding_", "dates_"}:  # models before them
             less = {key: value for key, value in document["attributes"]["dict"].items() if key != name}
             edited = {**document, "attributes": {"dict": less}}
             edited["checksum"] = checksum(edited)

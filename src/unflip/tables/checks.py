@@ -198,7 +198,7 @@ def _check_columns(
     constant = tuple(name for name, (_, reason) in kinds.items() if reason in (SAME, EMPTY))
     if constant:
         yield _constant(constant)
-    for (name, (use, reason)), original in zip(kinds.items(), frame.columns, strict=True):
+    for (name, (use, _)), original in zip(kinds.items(), frame.columns, strict=True):
         column = frame[original]
         values = column.to_numpy() if getattr(column.dtype, "kind", "O") in "iuf" else None
         if use == "date":
@@ -252,9 +252,8 @@ def _identifier(name: str, why: str) -> Finding:
 def _dates(name: str, column: Any) -> Finding:
     first = is_day_first(column)
     lost = int(np.isnan(as_days(column, name, first)).sum() - column.isna().sum())
-    other = f"; {_many(lost, 'value is not a date and counts', 'values are not dates and count')} as missing" * (
-        lost > 0
-    )
+    said = _many(lost, "value is not a date and counts", "values are not dates and count")
+    other = f"; {said} as missing" if lost else ""
     return Finding("dates", f"Column {name!r} holds dates, which become numbers, days since 1970{other}.", (name,))
 
 

@@ -200,7 +200,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kind of each column, "number", "date", "category" or "text", for :func:`read_table`; empty for an array."""
+        """Each column's kind, "number", "date", "category" or "text", for :func:`read_table`; none of an array."""
         if not hasattr(self, "feature_names_in_"):
             return {}
         columns = {"number": self.numbers_, "date": self.dates_, "category": self.categories_, "text": self.texts_}
