@@ -38,7 +38,8 @@ LIBRARIES = {
     "threadpoolctl": ("tables/blocks.py",),  # scikit-learn brings it
     "typer": ("cli.py", "cli/*"),
     "torch": ("deep/*", "transition/*"),
-    "safetensors": ("deep/*", "models/*", "tables/arrays.py"),
+    "safetensors": ("deep/*", "models/*", "tables/arrays.py", "tables/text.py"),
+    "tokenizers": ("tables/text.py",),  # wordllama brings it
     "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py", "tables/checks.py"),
     "pyarrow": ("_output.py", "datasets/*", "tables/arrow.py"),
     "narwhals": ("tables/frames.py",),

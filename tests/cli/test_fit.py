@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -276,3 +277,53 @@ class TestText:
         assert "warning" not in errors.lower()
         assert ".py" not in errors
         assert np.abs(json.loads(found)["transition"] - T).max() < 0.15
+
+
+class TestMissingLabels:
+    def test_are_counted_left_out_and_predicted(self, folder, tmp_path):
+        frame = pd.read_csv(folder / "people.csv")
+        frame["kind"] = frame["kind"].where(np.arange(300) % 10 != 3)
+        frame.to_csv(tmp_path / "some.csv", index=False)
+        options = ("--label", "kind", "--model", "mcldce", "--out", tmp_path / "model")
+        done = invoke("fit", tmp_path / "some.csv", *options, "--predict-missing", tmp_path / "rest.csv")
+        assert done.exit_code == 0, done.output
+        assert "30 of 300 rows have no label and are left out" in done.stderr
+        assert "30 predictions for rows without a label" in done.stdout
+        rest = pd.read_csv(tmp_path / "rest.csv")
+        assert rest["name"].tolist() == list(range(3, 300, 10))
+        assert rest["prediction"].tolist() == load(tmp_path / "model").predict(frame[3::10]).tolist()
+        found = invoke("fit", tmp_path / "some.csv", *options, "--predict-missing", tmp_path / "rest.csv", "--json")
+        assert sum(json.loads(found.stdout)["predicted"].values()) == 30
+        assert json.loads(found.stdout)["n_train"] + json.loads(found.stdout)["n_test"] == 270
+
+    def test_there_may_be_none(self, folder, tmp_path):
+        options = ("--label", "kind", "--model", "mcldce", "--out", tmp_path / "model")
+        done = invoke("fit", folder / "people.csv", *options, "--predict-missing", tmp_path / "rest.csv")
+        assert done.exit_code == 0, done.output
+        assert "Every row has a label" in done.stdout
+        assert not (tmp_path / "rest.csv").exists()
+
+    def test_not_out_of_core(self, folder, tmp_path):
+        options = ("--label", "kind", "--out", tmp_path / "model", "--out-of-core")
+        done = invoke("fit", folder / "people.csv", *options, "--predict-missing", tmp_path / "rest.csv")
+        assert done.exit_code == 2
+        assert "--predict-missing" in done.stderr
+
+    def test_of_a_real_file(self, tmp_path):
+        """Labels of a WRENCH data set where the labelling functions abstain are empty cells of the file."""
+        path = Path(os.environ.get("UNFLIP_DATA", "")) / "suite" / "human" / "wrench_youtube.csv.gz"
+        if not path.is_file():
+            pytest.skip(f"{path} does not exist: UNFLIP_DATA names the directory of the suite")
+        frame = pd.read_csv(path)
+        frame = frame[frame["split"] == "train"]
+        frame["noisy"] = frame["noisy"].where(frame["noisy"] != -1)
+        n_lost = int(frame["noisy"].isna().sum())
+        frame[["text", "noisy"]].to_csv(tmp_path / "youtube.csv", index=False)
+        options = ("--label", "noisy", "--model", "mcldce", "--out", tmp_path / "model")
+        done = invoke("fit", tmp_path / "youtube.csv", *options, "--predict-missing", tmp_path / "rest.csv")
+        assert done.exit_code == 0, done.output
+        assert f"{n_lost:,} of {len(frame):,} rows have no label" in done.stderr
+        rest = pd.read_csv(tmp_path / "rest.csv")
+        truth = frame["label"].to_numpy()[rest["name"]]
+        assert len(rest) == n_lost > 100
+        assert np.mean(rest["prediction"] == truth) > 0.7

@@ -262,3 +262,14 @@ def noise(attributes, transition, prior):
     values = {"transition": transition, "class_prior": prior}
     found = {name: {"values": value, "dtype": "float64"} for name, value in values.items()}
     attributes["noise_"] = {"dict": {**found, "given": False}}
+
+
+def test_rows_without_a_label_are_left_out():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    X[y == 1] += 3
+    labels = np.where(np.arange(60) < 50, y.astype(float), np.nan)
+    with pytest.warns(UserWarning, match="10 of 60 rows have no label"):
+        model = TableClassifier(VolMin()).fit(X, labels, np.ones(60))
+    expected = TableClassifier(VolMin()).fit(X[:50], y[:50])
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X))
+    assert model.classes_.tolist() == [0, 1]

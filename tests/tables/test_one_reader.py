@@ -172,6 +172,9 @@ def options(path):
 
 def whole(path):
     table = read_table(path, "y", **options(path))
+    if table.unlabeled is not None:  # blocks refuse what is set aside here
+        row = table.unlabeled.X.index[0]
+        raise ValueError(f"the label 'y' is missing in row {row} ; fill in the labels, or drop those rows")
     return table.X, table.y, table.names
 
 

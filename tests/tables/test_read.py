@@ -12,7 +12,7 @@ import pytest
 
 from tests.tables.conftest import CSV, image, written
 from unflip.tables import read_table
-from unflip.tables.read import spooled
+from unflip.tables.read import labeled_rows, spooled
 
 pd = pytest.importorskip("pandas", reason="unflip[data] is not installed")
 Image = pytest.importorskip("PIL.Image", reason="unflip[data] is not installed")
@@ -99,8 +99,7 @@ class TestText:
             ("1.5,2\n1,2\n", {}, "first line must name the columns.*1.5"),
             ("a,y\n1,2\n3,4,5\n", {}, "cannot be read as a table.*line 3"),
             ("a,y\n1,2,3\n4,5,6\n", {}, "cannot be read as a table"),
-            ("a,y\n1,p\n2,\n3,q\n4,NaN\n", {"label": "y"}, "the label 'y' is missing in row 1 .2 missing"),
-            ("a,y\n1,p\n2,' '\n".replace("'", '"'), {"label": "y"}, "the label 'y' is missing in row 1 .1 missing"),
+            ("a,y\n1,\n2,NaN\n", {"label": "y"}, "the label 'y' is missing in row 0 .2 missing"),
             (
                 "a,y\n1,0.5\n2,1\n3,1\n",
                 {"label": "y"},
@@ -155,9 +154,11 @@ class TestParquet:
             read_table(tmp_path / "t.parquet")
         with pytest.raises(ValueError, match="cannot be read as Parquet"):
             read_table(written(tmp_path, CSV, "u.parquet"))
-        pd.DataFrame({"a": [1, 2, 3], "y": pd.array([1, None, 2], dtype="Int64")}).to_parquet(tmp_path / "v.parquet")
-        with pytest.raises(ValueError, match="the label 'y' is missing in row 1 .1 missing"):
-            read_table(tmp_path / "v.parquet", "y")
+        pd.DataFrame({"a": [1, 2, 3, 4], "y": pd.array([1, None, 2, 2], dtype="Int64")}).to_parquet(
+            tmp_path / "v.parquet"
+        )
+        table = read_table(tmp_path / "v.parquet", "y")
+        assert (table.y.tolist(), table.names.tolist(), table.unlabeled.names.tolist()) == ([1, 2, 2], [0, 2, 3], [1])
         pd.DataFrame({"a": [1, 2], "y": pd.to_datetime(["2020-01-01"] * 2)}).to_parquet(tmp_path / "d.parquet")
         with pytest.raises(ValueError, match="'y' holds datetime64.*; labels must be strings"):
             read_table(tmp_path / "d.parquet", "y")
@@ -272,7 +273,7 @@ class TestJsonLines:
             ('{"a": 1}\n{"a": 2', "line 2 is not JSON.* Each line must be a JSON object"),
             ("[1, 2]\n", "line 1 must be a JSON object such as .* got .1, 2."),
             ("\n\n", "is empty"),
-            ('{"a": 1, "y": "p"}\n{"a": 2}\n{"a": 2, "y": "q"}', "the label 'y' is missing in row 1 .1 missing"),
+            ('{"a": 1, "y": null}\n{"a": 2}', "the label 'y' is missing in row 0 .2 missing"),
         ],
     )
     def test_mistakes(self, tmp_path, text, match):
@@ -381,3 +382,35 @@ def test_what_is_not_installed_is_named(tmp_path, pets, monkeypatch, module, nam
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'unflip\[data\]'"):
         read_table(tmp_path / name)
+
+
+class TestMissingLabels:
+    CSV = 'a,w,y\n1,1,p\n2,2,\n3,3,q\n4,4,NaN\n5,5,p\n6,6," "\n'
+
+    def test_are_set_aside(self, tmp_path):
+        table = read_table(written(tmp_path, self.CSV), "y", "w")
+        assert table.y.tolist() == ["p", "q", "p"]
+        assert table.sample_weight.tolist() == [1, 3, 5]
+        assert table.names.tolist() == [0, 2, 4]
+        assert table.unlabeled.y is None
+        assert table.unlabeled.names.tolist() == [1, 3, 5]
+        assert table.unlabeled.X["a"].tolist() == [2, 4, 6]
+        assert table.unlabeled.X.index.tolist() == [1, 3, 5]  # the rows of the file, which errors name
+        assert read_table(written(tmp_path, self.CSV)).unlabeled is None
+
+    def test_of_an_array(self, tmp_path):
+        np.savez(tmp_path / "t.npz", X=np.eye(4), y=[0, np.nan, 1, 1])
+        table = read_table(tmp_path / "t.npz")
+        assert table.y.tolist() == [0, 1, 1]
+        np.testing.assert_array_equal(table.unlabeled.X, np.eye(4)[[1]])
+
+    @pytest.mark.parametrize(
+        "y", [["a", None, "b", float("nan")], np.array([1, np.nan, 0, np.nan]), ["x", "", "y", " "]]
+    )
+    def test_count_in_python(self, y):
+        with pytest.warns(UserWarning, match="2 of 4 rows have no label and are left out"):
+            X, labels, weights = labeled_rows(np.arange(8).reshape(4, 2), y, [1, 2, 3, 4])
+        assert X.tolist() == [[0, 1], [4, 5]]
+        assert len(labels) == 2
+        assert weights == [1, 3]
+        assert labeled_rows(X, labels) == (X, labels, None)

@@ -58,3 +58,17 @@ def test_the_docstring_names_every_registered_estimator():
         if entry.family == "transition":
             assert f'"{entry.name}"' in estimate_transition.__doc__
             assert f":class:`{entry.cls}`" in estimate_transition.__doc__
+
+
+def test_frames_with_text_and_missing_labels():
+    pytest.importorskip("pandas", reason="unflip[data] is not installed")
+    from tests.tables.test_text import sentences
+
+    frame, y = sentences(200)
+    labels = np.where(np.arange(200) < 180, y.astype(object), None)
+    with pytest.warns(UserWarning, match="20 of 200 rows have no label"):
+        T = estimate_transition(frame, labels)
+    np.testing.assert_array_equal(T, estimate_transition(frame[:180], y[:180]))
+    np.testing.assert_array_equal(
+        estimate_transition(frame[["age"]], y), estimate_transition(frame[["age"]].to_numpy(), y)
+    )

@@ -1,6 +1,7 @@
 """``unflip fit``: from a table to a saved model."""
 
 import time
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,7 @@ WORKERS = (
 )
 PAGE = "Write a page with the noise, the classifiers and, for a network, its training."
 SAMPLE = "Out of core: the number of rows from which preprocessing and T are learned."
+MISSING = "Write predictions for the rows of DATA that have no label; the suffix chooses CSV, TSV or Parquet."
 TEST = "Noisy labels to estimate the accuracy from."
 
 
@@ -53,6 +55,7 @@ def fit(
     encoding: options.Encoding = None,
     text: options.TextOption = options.Text.tfidf,
     page: Annotated[Path | None, Option(metavar="FOLDER", help=PAGE, show_default=False)] = None,
+    predict_missing: Annotated[Path | None, Option(metavar="FILE", help=MISSING, show_default=False)] = None,
     out_of_core: Annotated[bool, Option("--out-of-core", help=BLOCKS)] = False,
     dask: Annotated[str | None, Option(metavar="ADDRESS", help=WORKERS, show_default=False)] = None,
     sample: Annotated[int, Option(min=1, metavar="ROWS", help=SAMPLE)] = 100_000,
@@ -66,6 +69,7 @@ def fit(
     Prints how the labels are flipped (T), the models that were compared, which
     of them was chosen and why, and its accuracy on clean labels, estimated from
     noisy ones.
+    Rows without a label are counted and left out.
     Without --test, a fifth of the rows is held out for this estimate and not
     trained on; with --out-of-core, at most 100,000 rows.
 
@@ -73,17 +77,20 @@ def fit(
 
     Example: unflip fit people.csv --label job --out model --model trees
 
+    Example: unflip fit people.csv --label job --out model --predict-missing rest.csv
+
     Example: unflip fit people/ --label job --out model --out-of-core
     """
     start = time.monotonic()
     if out_of_core := out_of_core or dask is not None:
-        _check_out_of_core(model, method, network, transition, epochs, image_size)
+        _check_out_of_core(model, method, network, transition, epochs, image_size, predict_missing)
     with terminal.one_sentence():
         from unflip.commands import fit_out_of_core, fit_table, write_fit_page
         from unflip.commands.fit import resolve_model
 
         method, trained = resolve_model(model, method, network)
-        _check(trained, epochs, out, page)
+        _check(trained, epochs, out, page, predict_missing)
+        predicted: Counter[Any] | None = None
         with terminal.steps(trained) as tell:
             name = terminal.called(data, whole=False)
             columns = (label, weights, None, image_size)
@@ -105,20 +112,46 @@ def fit(
                 fitted = fit_table(table, method=method, network=trained, transition=T, **further)
             fitted.model.metadata_ = {"data": name, "label": label, **fitted.model.metadata_}
             path = fitted.model.save(out)
+            if predict_missing is not None:
+                predicted = _predict_missing(fitted.model, table, predict_missing)
             if page is not None:
                 page = write_fit_page(fitted, page, title=name)
     seconds = time.monotonic() - start
     if as_json:
-        terminal.print_json({"model": str(path), **_document(fitted), "seconds": seconds})
+        counts = None if predicted is None else {str(k): predicted[k] for k in fitted.model.classes_.tolist()}
+        more = {} if counts is None else {"predicted": counts}
+        terminal.print_json({"model": str(path), **_document(fitted), **more, "seconds": seconds})
     else:
         _print(fitted, transition == "auto")
         typer.echo(f"Model: {terminal.shown(out)} ({fitted.n_train:,} rows, {seconds:.1f} s)")
+        if predicted is not None and predicted:
+            where = terminal.shown(predict_missing)
+            typer.echo(f"{predicted.total():,} predictions for rows without a label: {where}")
+        elif predicted is not None:
+            typer.echo("Every row has a label, so that there is nothing to predict")
         if page is not None:
             typer.echo(f"Page: {terminal.shown(page)}")
 
 
+def _predict_missing(model: Any, table: Any, out: Path) -> "Counter[Any]":
+    """Write the predictions for the rows without a label, and return how many are in each class."""
+    from unflip.commands import predict_table, write_predictions
+
+    if table.unlabeled is None:
+        return Counter()
+    predicted, proba = predict_table(model, table.unlabeled)
+    write_predictions(out, table.unlabeled, predicted, proba, model.classes_)
+    return Counter(predicted.tolist())
+
+
 def _check_out_of_core(
-    model: str | None, method: str | None, network: str | None, transition: str, epochs: int | None, size: str | None
+    model: str | None,
+    method: str | None,
+    network: str | None,
+    transition: str,
+    epochs: int | None,
+    size: str | None,
+    missing: Path | None,
 ) -> None:
     if model not in (None, "mcldce") or method not in (None, "mcldce") or network not in (None, "linear"):
         named = [name for name in (model, method, network) if name not in (None, "mcldce", "linear")]
@@ -128,13 +161,14 @@ def _check_out_of_core(
         )
     if transition in registry.names("transition"):
         raise typer.BadParameter("with --out-of-core it must be auto or a file", param_hint="--transition")
-    for name, value in (("--epochs", epochs), ("--image-size", size)):
+    for name, value in (("--epochs", epochs), ("--image-size", size), ("--predict-missing", missing)):
         if value is not None:
             raise typer.BadParameter("it has no meaning with --out-of-core; leave it out", param_hint=name)
 
 
-def _check(network: str, epochs: int | None, out: Path, page: Path | None) -> None:
+def _check(network: str, epochs: int | None, out: Path, page: Path | None, missing: Path | None) -> None:
     """Refuse, before any work is done, what cannot be fitted or written."""
+    from unflip._output import check_output
     from unflip.commands.fit import PAGE as FILES
     from unflip.commands.fit import check_network
     from unflip.commands.folders import check_folder
@@ -142,6 +176,8 @@ def _check(network: str, epochs: int | None, out: Path, page: Path | None) -> No
 
     check_network(network, epochs)
     check_model_folder(out)
+    if missing is not None:
+        check_output(missing)
     if page is not None:
         check_folder(page, FILES)
         if page.resolve() == out.resolve() or out.resolve() in page.resolve().parents:

@@ -56,6 +56,10 @@ def read(
         )
     sides = None if size is None else (int(size[1]), int(size[2]))
     table = read_table(paths, label, weights, drop or (), image_size=sides, kinds=kinds, encoding=encoding)
+    if table.unlabeled is not None:
+        lost = len(table.unlabeled.names)
+        said = f"{lost:,} of {lost + len(table.names):,} rows have no label and are left out"
+        typer.echo(f"{shown(called(data))}: {said}", err=True)
     return replace(table, text=str(text))
 
 

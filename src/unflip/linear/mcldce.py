@@ -21,6 +21,8 @@ from unflip.linear._base import TransitionClassifier, check_number, finite_gram,
 
 WIDE = 4096  # features; beyond it, and beyond the number of rows, X'X costs more than Ridge's own solvers
 WIDE_SPARSE = 512  # features of a sparse X; beyond it skipping the zeros pays off
+RISES = 2  # penalties in a row with a higher risk than the best, after which a wide sparse X tries no smaller ones
+ROUGH, MOST_ROUGH = 1e-4, 200  # relative residual and iterations while penalties are compared
 MANY_LABELS = 64  # corrected labels that are in memory at once
 Splits = list[tuple[IntArray, IntArray]]
 
@@ -59,7 +61,7 @@ class MCLDCEClassifier(TransitionClassifier):
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted. Needed if the noisy labels lack some; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
-        Seed of the default estimator of T, of the folds and, for a wide or sparse X, of the solver.
+        Seed of the default estimator of T, of the folds and, for a wide X, of the solver.
 
     Attributes
     ----------
@@ -73,7 +75,8 @@ class MCLDCEClassifier(TransitionClassifier):
     alpha_ : float
         The penalty that was used.
     alphas_, risk_ : ndarrays of shape (n_alphas,)
-        The penalties that were tried, and the cross-validated risk of each. Only set if ``alpha`` is None.
+        The penalties that were tried, and the cross-validated risk of each. Only set if ``alpha`` is None. For a wide
+        sparse X the search goes from the largest penalty down, and ends when the risk has risen twice.
     sums_ : ClassSums
         All that the fit took from the data (not kept for wide X, see Notes). ``set_params(alpha=...)`` followed by
         ``fit_sums(model.sums_)`` solves again without the data.
@@ -102,9 +105,9 @@ class MCLDCEClassifier(TransitionClassifier):
 
     *Memory.* If T and alpha are given, X is read once, in blocks; memory beyond X is O(n_features^2 + n_features
     n_classes) plus the codes of the labels, a few bytes per row. If alpha is chosen, a fold of X is copied at a time.
-    A sparse X with more than 512 features, and a dense X with more than 4,096
-    features and fewer rows than features, goes through scikit-learn's ``Ridge`` on the corrected targets
-    ``corrected_labels(T)[y]``: the same optimum.
+    A dense X with more than 4,096 features and fewer rows than features goes through scikit-learn's ``Ridge`` on the
+    corrected targets ``corrected_labels(T)[y]``, and a sparse X with more than 512 features through conjugate
+    gradients: the same optimum.
 
     When solving from sums, nothing but T itself is c x c for c classes, and beyond 512 classes T is factorized, not
     inverted; a sparse T stays sparse. Estimating T is another matter: the default estimator has c^2 parameters and fits
@@ -262,11 +265,24 @@ class MCLDCEClassifier(TransitionClassifier):
             variance = StandardScaler(with_mean=False).fit(X, sample_weight=w).var_
         self._set_alphas(np.mean(variance) * w.sum())
         splits = [(train, test) for train, test in splits if w[train].sum() > 0 and w[test].sum() > 0]
-        risks = []
-        for train, test in splits:
-            models = [_ridge(self, X[train], labels[codes[train]], w[train], alpha) for alpha in self.alphas_]
-            risks.append([decomposed_risk(m.predict(X[test]), codes[test], labels, w[test]).total for m in models])
-        self._choose(risks, [w[test].sum() for _, test in splits])
+        held_out = [w[test].sum() for _, test in splits]
+        risks: list[Any] = []
+        if sparse.issparse(X):
+            folds = [_SparseFold(self, X, labels, codes, w, *split) for split in splits]
+            tried: dict[float, list[float]] = {}
+            for alpha in sorted(self.alphas_.tolist(), reverse=True):
+                tried[alpha] = [fold.risk(alpha) for fold in folds]
+                means = np.average(list(tried.values()), axis=1, weights=held_out)
+                if len(means) - means.argmin() > RISES:
+                    break
+            kept = [alpha for alpha in self.alphas_.tolist() if alpha in tried]
+            risks = [[tried[alpha][k] for alpha in kept] for k in range(len(folds))]
+            self.__dict__["alphas_"] = np.array(kept)
+        else:
+            for train, test in splits:
+                models = [_ridge(self, X[train], labels[codes[train]], w[train], alpha) for alpha in self.alphas_]
+                risks.append([decomposed_risk(m.predict(X[test]), codes[test], labels, w[test]).total for m in models])
+        self._choose(risks, held_out)
         _fit_rows(self, X, codes, weights, self.alpha_)
         return self
 
@@ -374,8 +390,14 @@ def _fit_rows(model: Any, X: Any, codes: IntArray, weights: FloatArray | None, a
     w = np.ones(n) if weights is None else weights
     counts = np.bincount(codes, w, minlength=c)
     correct = Correction(model.transition_, counts / counts.sum(), model.operator)
-    ridge = _ridge(model, X, _labels(correct, c)[codes], weights, alpha)
-    model.coef_, model.intercept_ = ridge.coef_, np.broadcast_to(ridge.intercept_, c).astype(np.float64)
+    targets = _labels(correct, c)[codes]
+    if sparse.issparse(X):
+        exact = X.astype(np.float64, copy=False)
+        W, model.intercept_ = _solve_sparse(exact, targets, w, alpha, model.fit_intercept, 1e-10)
+        model.coef_ = W.T
+    else:
+        ridge = _ridge(model, X, targets, weights, alpha)
+        model.coef_, model.intercept_ = ridge.coef_, np.broadcast_to(ridge.intercept_, c).astype(np.float64)
     sums = sparse.csr_array((w, codes, np.arange(n + 1)), shape=(n, c)).T @ X
     model.centroid_ = correct((sums.toarray() if sparse.issparse(sums) else sums) / counts.sum()).T
     model.class_prior_ = correct.prior
@@ -386,6 +408,65 @@ def _fit_rows(model: Any, X: Any, codes: IntArray, weights: FloatArray | None, a
 def _labels(correct: Correction, n_classes: int) -> FloatArray:
     """Return M^+, the corrected labels, as a matrix."""
     return correct(np.eye(n_classes)).T
+
+
+class _SparseFold:
+    """A fold of a wide sparse X, in float32; the solution for a penalty is where that for the next one begins."""
+
+    def __init__(
+        self, model: Any, X: Any, labels: FloatArray, codes: IntArray, w: FloatArray, train: IntArray, test: IntArray
+    ) -> None:
+        single = np.float32
+        self.seen: Any = (X[train].astype(single), labels[codes[train]].astype(single), w[train].astype(single))
+        self.held_out = (codes[test], labels, w[test])
+        self.X_test, self.fit_intercept = X[test], model.fit_intercept
+        self.W: FloatArray | None = None
+
+    def risk(self, alpha: float) -> float:
+        X, targets, w = self.seen
+        self.W, b = _solve_sparse(X, targets, w, alpha, self.fit_intercept, ROUGH, self.W)
+        return decomposed_risk(self.X_test @ self.W + b, *self.held_out).total
+
+
+def _solve_sparse(
+    X: Any, targets: FloatArray, w: FloatArray, alpha: float, fit_intercept: bool, tol: float, start: Any = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return W (d, c) and b (c,) of the ridge regression on targets (n, c), by conjugate gradients for all at once.
+
+    X is centered without being filled in, (X - 1 m') W = X W - 1 (m' W), and the diagonal of X'X + alpha I is the
+    preconditioner. Each column stops when its residual is ``tol`` of its right-hand side.
+    """
+    total = w.sum()
+    mean = (w @ X) / total * fit_intercept
+    offset = (w @ targets) / total * fit_intercept
+
+    def product(P: FloatArray) -> FloatArray:
+        return back(X @ P - mean @ P) + alpha * P
+
+    def back(Z: FloatArray) -> FloatArray:
+        Z = Z * w[:, np.newaxis]
+        result: FloatArray = X.T @ Z - np.outer(mean, Z.sum(axis=0))
+        return result
+
+    diagonal = w @ X.power(2) - total * mean**2 + alpha
+    scale = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, np.newaxis]
+    B = back(targets - offset)
+    goal = tol * np.linalg.norm(B, axis=0)
+    W = np.zeros_like(B) if start is None else start
+    R = B if start is None else B - product(W)
+    P = Z = scale * R
+    size = np.sum(R * Z, axis=0)
+    for _ in range(MOST_ROUGH if tol == ROUGH else 10 * max(X.shape)):
+        if (np.linalg.norm(R, axis=0) <= goal).all():
+            break
+        Q = product(P)
+        curvature = np.sum(P * Q, axis=0)
+        step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)  # zero: nothing is left to do
+        W, R = W + step * P, R - step * Q
+        Z = scale * R
+        before, size = size, np.sum(R * Z, axis=0)
+        P = Z + np.divide(size, before, out=np.zeros_like(size), where=before > 0) * P
+    return W, offset - mean @ W
 
 
 def _ridge(model: Any, X: Any, targets: FloatArray, weights: FloatArray | None, alpha: float) -> Ridge:

@@ -15,7 +15,7 @@ from unflip._validation import FloatArray, check_labels, check_prior, check_tran
 from unflip.models import Savable
 from unflip.registry import saved_classes
 from unflip.tables.preprocessing import Preprocessor
-from unflip.tables.read import as_frame
+from unflip.tables.read import as_frame, labeled_rows
 from unflip.tables.text import Text
 
 
@@ -86,7 +86,8 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         X : DataFrame, array-like of shape (n_samples, n_features) or (n_samples, channels, height, width)
             A frame of any library that narwhals knows, a Hugging Face dataset or a tensor is taken as well.
         y : array-like of shape (n_samples,)
-            Noisy labels of any kind.
+            Noisy labels of any kind. Rows whose label is missing (None, NaN or an empty string) are left out, with a
+            warning that counts them.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for T and the classifier; the preprocessing counts all samples equally.
         evaluate : (X, y), default=None
@@ -94,6 +95,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         """
         X, y = as_frame(X), as_frame(y)
         check_rows(X, y)
+        X, y, sample_weight = labeled_rows(X, y, sample_weight)
         features = self.fit_preprocessor(X)
         seen = None if evaluate is None else (self.samples(evaluate[0]), evaluate[1])
         return self.fit_features(features, y, sample_weight, evaluate=seen)

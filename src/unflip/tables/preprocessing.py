@@ -153,7 +153,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         if self.text not in CHOICES:
             raise ValueError(f"text must be one of {', '.join(CHOICES)}; got {self.text!r}")
         X = as_frame(X)
-        if _is_frame(X):
+        if is_frame(X):
             self._choose_columns(_named(X))
         else:
             self._choose_positions(self._matrix(X, reset=True))
@@ -254,10 +254,10 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         self.unused_ = {f"x{place}": SAME if low[place] == high[place] else EMPTY for place in unused}
 
     def _check_columns(self, X: Any) -> None:
-        if _is_frame(X) != hasattr(self, "feature_names_in_"):
-            kinds = ("an array", "a data frame") if _is_frame(X) else ("a data frame", "an array")
+        if is_frame(X) != hasattr(self, "feature_names_in_"):
+            kinds = ("an array", "a data frame") if is_frame(X) else ("a data frame", "an array")
             raise ValueError(f"this was fitted to {kinds[0]} but got {kinds[1]}; give the same kind of table")
-        if not _is_frame(X):
+        if not is_frame(X):
             return
         there = list(_named(X).columns)
         missing = [name for name in (*self.numbers_, *self.categories_, *self.texts_) if name not in there]
@@ -270,7 +270,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
             )
 
     def _numbers(self, X: Any) -> Any:
-        if _is_frame(X):
+        if is_frame(X):
             frame = _named(X)
             columns = [
                 as_days(frame[name], name, self.dates_[name]) if name in self.dates_ else as_numbers(frame[name], name)
@@ -314,7 +314,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         super()._set_fitted_state({"texts_": {}, "embedding_": {}, "dates_": {}, **state})  # an earlier file lacks them
 
 
-def _is_frame(X: Any) -> bool:
+def is_frame(X: Any) -> bool:
+    """Return whether X is a data frame rather than an array."""
     return hasattr(X, "columns") and hasattr(X, "iloc")
 
 

@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from unflip._validation import FloatArray
 
@@ -75,6 +76,7 @@ class Table:
     names: NDArray[Any]
     label: str | None  #: the label's column
     class_names: tuple[str, ...]
+    unlabeled: "Table | None" = None  #: the rows without a label, which are not among the others
     notes: tuple[str, ...] = ()  #: what was changed while it was read, a sentence each
     text: Any = "tfidf"  #: what becomes of columns of free text, see :class:`~unflip.tables.Preprocessor`
 
@@ -97,6 +99,8 @@ def read_table(
     encoding: str | None = None,
 ) -> Table:
     """Read samples and noisy labels from files or a folder.
+
+    Rows without a label are set aside, as ``unlabeled`` of the table.
 
     Parameters
     ----------
@@ -224,7 +228,14 @@ def _suffix_of(start: bytes) -> str:
 
 
 def make_table(X: Any, y: Any, sample_weight: Any, names: NDArray[Any], label: str | None, source: str) -> Table:
+    unlabeled = None
     try:
+        lost = np.zeros(len(names), dtype=bool) if y is None else missing_labels(y)
+        if lost.any() and not lost.all() and len(lost) == len(names):  # else it is an error, which is named below
+            kept = np.flatnonzero(~lost)
+            unlabeled = Table(_safe_indexing(X, np.flatnonzero(lost)), None, None, names[lost], None, ())
+            X, y, names = (_safe_indexing(values, kept) for values in (X, y, names))
+            sample_weight = None if sample_weight is None else _safe_indexing(sample_weight, kept)
         labels = None if y is None else as_labels(y)
         weights = None if sample_weight is None else as_weights(sample_weight)
         if weights is not None and not weights.any():
@@ -235,7 +246,8 @@ def make_table(X: Any, y: Any, sample_weight: Any, names: NDArray[Any], label: s
         return Table(X, None, weights, names, None, ())
     classes = np.unique(labels)
     check_label_classes(classes, len(labels), f"the label {label!r} of {source}")
-    return Table(X, labels, weights, names, label, tuple(str(name) for name in classes.tolist()), _spaces(y))
+    known = tuple(str(name) for name in classes.tolist())
+    return Table(X, labels, weights, names, label, known, unlabeled, _spaces(y))
 
 
 def _spaces(y: Any) -> tuple[str, ...]:
@@ -338,6 +350,25 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
     if labels.dtype.kind not in "biU":
         raise ValueError(f"{said} holds {labels.dtype}; labels must be strings, whole numbers or booleans")
     return labels if codes is None else labels[codes]
+
+
+def missing_labels(values: Any) -> NDArray[np.bool_]:
+    """Return which labels are missing: None, NaN, NA, or a string of nothing but spaces; see :func:`as_labels`."""
+    labels, codes = _distinct(values, _called("the label", values), 0)
+    missing = _is_missing(labels) if labels.ndim == 1 else np.zeros(len(np.atleast_1d(labels)), dtype=bool)
+    return missing if codes is None else np.append(missing, True)[codes]
+
+
+def labeled_rows(X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
+    """Return the rows that have a label, with a warning that counts the others; all of them, if each has one."""
+    # NumPy would make a string of NaN in a list of strings.
+    lost = missing_labels(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
+    if not lost.any() or lost.all():  # the latter is an error with its own message
+        return X, y, sample_weight
+    warnings.warn(f"{lost.sum():,} of {len(lost):,} rows have no label and are left out", stacklevel=3)
+    kept = np.flatnonzero(~lost)
+    labels, weights = (None if a is None else _safe_indexing(a, kept) for a in (y, sample_weight))
+    return _safe_indexing(X, kept), as_labels(labels), weights
 
 
 def check_label_classes(classes: NDArray[Any], n_rows: int, said: str, most: int = LARGEST_CLASSES) -> None:

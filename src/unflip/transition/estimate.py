@@ -8,6 +8,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from unflip import registry
 from unflip._validation import FloatArray, check_transition
+from unflip.tables.preprocessing import Preprocessor, is_frame
+from unflip.tables.read import labeled_rows
 
 
 def estimate_transition(
@@ -24,10 +26,11 @@ def estimate_transition(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        The estimators with networks also take images.
+    X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+        The estimators with networks also take images. A data frame with other columns than numbers goes
+        through a :class:`~unflip.tables.Preprocessor` first.
     y : array-like of shape (n_samples,)
-        Noisy labels of any kind.
+        Noisy labels of any kind. Rows whose label is missing are left out, with a warning that counts them.
     method : str or estimator, default="volmin"
         "volmin" (:class:`VolMin`), "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t"
         (:class:`DualT`), "hoc" (:class:`HOC`), "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or
@@ -52,6 +55,10 @@ def estimate_transition(
     else:
         names = ", ".join(registry.names("transition"))
         raise ValueError(f"method must be one of {names}, or an estimator with fit and transition_; got {method!r}")
+    X, y, sample_weight = labeled_rows(X, y, sample_weight)
+    if is_frame(X) and X.select_dtypes("number").shape[1] < X.shape[1]:
+        chosen = registry.find_class(type(estimator).__name__)
+        X = Preprocessor(standardize=chosen is None or not chosen.own_scale).fit_transform(X)
     given = {"classes": classes, "random_state": random_state}
     known = estimator.get_params(deep=False)
     params |= {name: value for name, value in given.items() if value is not None and name in known}
