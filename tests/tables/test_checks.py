@@ -127,6 +127,7 @@ class TestColumns:
         findings = {finding.columns[0]: finding.sentence for finding in found(frame, "dates")}
         assert findings.keys() >= {"day", "compact"}
         assert "money" not in findings
+        assert findings["day"] == "Column 'day' holds dates, which become numbers, days since 1970."
         assert "dates written as numbers (such as 202" in findings["compact"]
 
     def test_constant(self, beans):

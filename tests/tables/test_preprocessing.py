@@ -25,7 +25,7 @@ FRAME = pd.DataFrame(
         "town": ["Ulm", "Bonn", None, "Ulm", "Ulm", "Rome"],
         "paid": [True, False, True, True, False, True],
         "size": pd.Categorical(["s", "m", "s", "l", "m", "s"]),
-        "born": pd.to_datetime(["2020-01-01"] * 5 + ["2021-01-01"]),
+        "took": pd.to_timedelta([1] * 5 + [2], unit="h"),
         "note": ["a b", "c d", "e", "f", "g", "h"],
         "same": [7] * 6,
         "void": [np.nan] * 6,
@@ -72,8 +72,8 @@ def test_equals_its_formula(fitted):
 
 
 def test_what_is_of_no_use_is_named(fitted):
-    assert list(fitted.unused_) == ["born", "note", "same", "void", "id"]
-    reasons = ("holds dates", "every value is different", "same value in every row", "no values", "numbers the rows")
+    assert list(fitted.unused_) == ["took", "note", "same", "void", "id"]
+    reasons = ("holds times", "every value is different", "same value in every row", "no values", "numbers the rows")
     for reason, said in zip(reasons, fitted.unused_.values(), strict=True):
         assert reason in said
 
@@ -89,8 +89,8 @@ def test_what_is_of_no_use_is_named(fitted):
         (["x", None, "x", "x"], "category"),
         ([5, None, 5, 5], "same value"),
         ([[1], [2], [1], [2]], "holds list objects"),
-        ([datetime.date(2020, 1, 1)] * 2 + [datetime.date(2021, 1, 1)] * 2, "holds dates"),
-        ([datetime.timedelta(1), datetime.timedelta(2)] * 2, "holds dates"),
+        ([datetime.date(2020, 1, 1)] * 2 + [datetime.date(2021, 1, 1)] * 2, "number"),
+        ([datetime.timedelta(1), datetime.timedelta(2)] * 2, "holds times"),
         ([1j, 2j, 1j, 2j], "complex"),
         (["x", "x", "x", "x"], "same value"),
         ([4, 3, 2, 1], "number"),
@@ -137,7 +137,7 @@ class TestColumnsByName:
         with pytest.raises(ValueError, match=r"'rooms' must hold numbers, but row 2 has 'two' \(2 such values\)"):
             fitted.transform(FRAME.assign(rooms=["1", "2", "two", "3", "x", None]))
         with pytest.raises(ValueError, match="'rooms' must hold numbers, not dates"):
-            fitted.transform(FRAME.assign(rooms=FRAME["born"]))
+            fitted.transform(FRAME.assign(rooms=FRAME["took"]))
         with pytest.raises(ValueError, match="'age' is infinite in row 1"):
             fitted.transform(FRAME.assign(age=[1.0, np.inf, 1, 1, 1, 1]))
         with pytest.raises(ValueError, match="'town' must hold categories, but holds lists"):
@@ -236,7 +236,7 @@ class TestSaved:
     def test_a_missing_part_is_refused(self, fitted, tmp_path):
         fitted.save(tmp_path / "p")
         document = json.loads((tmp_path / "p" / "model.json").read_text())
-        for name in document["attributes"]["dict"].keys() - {"texts_", "embedding_"}:  # which earlier files lack
+        for name in document["attributes"]["dict"].keys() - {"texts_", "embedding_", "dates_"}:  # models before them
             less = {key: value for key, value in document["attributes"]["dict"].items() if key != name}
             edited = {**document, "attributes": {"dict": less}}
             edited["checksum"] = checksum(edited)
@@ -454,11 +454,31 @@ class TestAlmostNumbers:
 class TestDates:
     @pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M", "%d.%m.%Y", "%m/%d/%Y"])
     @pytest.mark.parametrize("different", [3, 30])
-    def test_named_as_in_parquet(self, form, different):
+    def test_days_since_1970_as_in_parquet(self, form, different):
         days = [datetime.datetime(2020, 1, 1) + datetime.timedelta(days=i % different) for i in range(30)]
-        fitted = Preprocessor().fit(column([day.strftime(form) for day in days]))
-        assert fitted.unused_ == Preprocessor().fit(column(days)).unused_
-        assert fitted.unused_["c"].startswith("it holds dates")
+        frame = column([day.strftime(form) for day in days])
+        fitted, known = (Preprocessor(standardize=False).fit(given) for given in (frame, column(days)))
+        place = fitted.numbers_.index("c")
+        expected = [(day - datetime.datetime(1970, 1, 1)).days for day in days]
+        np.testing.assert_array_equal(fitted.transform(frame)[:, place], expected)
+        np.testing.assert_array_equal(known.transform(column(days))[:, place], expected)
+        assert fitted.kinds["c"] == "date"
+
+    def test_the_order_of_training_holds(self, tmp_path):
+        """1/2/2020 is in February if a day above 12 came first in training; it is saved with the model."""
+        fitted = Preprocessor(standardize=False).fit(column(["25/12/2020", "1/2/2020", "3/4/2020"] * 6))
+        assert fitted.dates_ == {"c": True}
+        fitted.save(tmp_path / "saved")
+        new = column(["1/2/2020", None, "never"] * 6)
+        for model in (fitted, load(tmp_path / "saved")):
+            days = model.transform(new)[:3, model.numbers_.index("c")]
+            median = float(fitted.median_[fitted.numbers_.index("c")])
+            assert days.tolist() == [(datetime.date(2020, 2, 1) - datetime.date(1970, 1, 1)).days, median, median]
+        with pytest.raises(ValueError, match="column 'c' must hold dates, as in training, but holds numbers"):
+            fitted.transform(column([1, 2, 3] * 6))
+        american = Preprocessor().fit(column(["12/25/2020", "1/2/2020", "3/4/2020"] * 6))
+        assert american.dates_ == {"c": False}
+        assert Preprocessor().fit(column(["1.2.2020", "3.4.2020"] * 9)).dates_ == {"c": True}
 
     def test_names_with_a_date_are_none(self):
         assert "c" in Preprocessor().fit(column(["2020-01-01 Ulm", "2020-01-02 Bonn"] * 9)).categories_

@@ -122,7 +122,7 @@ def read(
     if table.unlabeled is not None:
         lost = len(table.unlabeled.names)
         said = f"{lost:,} of {lost + len(table.names):,} rows have no label and are left out"
-        typer.echo(f"{called(data)}: {said}", err=True)
+        typer.echo(f"{shown(called(data))}: {said}", err=True)
     return replace(table, text=str(text))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from unflip._validation import FloatArray, IntArray
-from unflip.tables.preprocessing import DATES, EMPTY, SAME, kind
+from unflip.tables.preprocessing import EMPTY, SAME, as_days, is_day_first, kind
 from unflip.tables.read import Table
 
 HANDFUL = 5  # rows of a class that are too few to learn from
@@ -198,11 +198,11 @@ def _check_columns(
     constant = tuple(name for name, (_, reason) in kinds.items() if reason in (SAME, EMPTY))
     if constant:
         yield _constant(constant)
-    for (name, (use, reason)), original in zip(kinds.items(), frame.columns, strict=True):
+    for (name, (use, _)), original in zip(kinds.items(), frame.columns, strict=True):
         column = frame[original]
         values = column.to_numpy() if getattr(column.dtype, "kind", "O") in "iuf" else None
-        if reason == DATES:
-            yield Finding("dates", f"Column {name!r} holds dates and is not used: {reason}.", (name,))
+        if use == "date":
+            yield _dates(name, column)
         elif values is not None and use == "number" and (said := _written_as_numbers(values)):
             yield _date_numbers(name, said)
         elif values is not None and use == "number" and _is_running(whole[original].to_numpy()):
@@ -247,6 +247,14 @@ def _identifier(name: str, why: str) -> Finding:
         "(drop) if it says nothing about new rows.",
         (name,),
     )
+
+
+def _dates(name: str, column: Any) -> Finding:
+    first = is_day_first(column)
+    lost = int(np.isnan(as_days(column, name, first)).sum() - column.isna().sum())
+    said = _many(lost, "value is not a date and counts", "values are not dates and count")
+    other = f"; {said} as missing" if lost else ""
+    return Finding("dates", f"Column {name!r} holds dates, which become numbers, days since 1970{other}.", (name,))
 
 
 def _date_numbers(name: str, said: str) -> Finding:

@@ -35,11 +35,12 @@ FEWEST_COUNTED = 3  # from this many rows on, 1, 2, 3 is a numbering and "a", "b
 SHARE = 0.9  # of the values: a column with as many numbers or dates is meant as such
 FEW_CODES = 10  # different whole numbers; next to words they are codes, more of them are numbers with a mistake
 SAME, EMPTY, NUMBERED = "it has the same value in every row", "it has no values", "it numbers the rows"
-DATES = "it holds dates; make numbers of them, such as the year or an age"
+TIMES = "it holds times; make numbers of them, such as the hour"
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0+")
 DATE = re.compile(r"\d{4}-\d\d?-\d\d?([T ]\d\d:\d\d.*)?|\d\d?([./])\d\d?\2\d{4}")
+DAY_MONTH = re.compile(r"(\d\d?)([./])(\d\d?)\2\d{4}")
 # As people write numbers: 1,234.50 and 1.234,50 and 1 234,50 and 12 %
 GAPS = re.compile(r"(?<=\d)[\s'’](?=\d{3}(?!\d))")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
@@ -58,6 +59,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     and :class:`~sklearn.preprocessing.OneHotEncoder`::
 
         number      (x - mean) / deviation, with the median for a missing x
+        date        the same, of the days since the beginning of 1970
         category    1 in the column of its value, 0 elsewhere; a missing one is a value of its own
         text        TF-IDF of words, pairs of words, and three or four characters; a missing one is empty
 
@@ -81,6 +83,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     ----------
     numbers_ : list of str
         The columns of numbers; for an array, which has no names, their positions.
+    dates_ : dict of str to bool
+        Those among them that hold dates, and whether 1/2/2020 is in February.
     categories_ : dict of str to list
         The categories of each categorical column; None stands for a missing value.
     texts_ : dict of str to dict
@@ -88,7 +92,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     embedding_ : dict
         For "wordllama", the vectors of the tokens and the tokenizer.
     unused_ : dict of str to str
-        Why a column is left out: dates, names of the rows, or the same value everywhere. For numbers that cannot be
+        Why a column is left out: names of the rows, or the same value everywhere. For numbers that cannot be
         read because of a mistake there is also a warning.
     median_, mean_, scale_ : ndarray of shape (n_numbers,)
     n_features_in_, feature_names_in_
@@ -113,6 +117,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     """
 
     texts_: dict[str, Any]
+    dates_: dict[str, bool]
     embedding_: dict[str, Any]
 
     def __init__(self, max_categories: int = 50, *, standardize: bool = True, text: Text = "tfidf") -> None:
@@ -195,10 +200,10 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kind of each column, "number", "category" or "text", for :func:`read_table`; empty for an array."""
+        """Each column's kind, "number", "date", "category" or "text", for :func:`read_table`; none of an array."""
         if not hasattr(self, "feature_names_in_"):
             return {}
-        columns = {"number": self.numbers_, "category": self.categories_, "text": self.texts_}
+        columns = {"number": self.numbers_, "date": self.dates_, "category": self.categories_, "text": self.texts_}
         return {name: kind for kind, names in columns.items() for name in names}
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
@@ -216,12 +221,14 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(frame.columns)
         self.numbers_: list[Any] = []
         self.categories_: dict[str, list[str | None]] = {}
-        self.texts_, self.unused_ = {}, {}
+        self.texts_, self.dates_, self.unused_ = {}, {}, {}
         mistakes = []
         for name in frame.columns:
             use, reason = kind(frame[name], self.max_categories)
-            if use == "number":
+            if use in ("number", "date"):
                 self.numbers_.append(name)
+                if use == "date":
+                    self.dates_[name] = is_day_first(frame[name])
             elif use == "category":
                 self.categories_[name] = _most_frequent(as_categories(frame[name], name), self.max_categories)
             elif use == "text":
@@ -236,13 +243,13 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     def _choose_positions(self, X: FloatArray) -> None:
         if hasattr(self, "feature_names_in_"):  # of an earlier fit
             del self.feature_names_in_
+        self.categories_, self.texts_, self.dates_ = {}, {}, {}
         if sparse.issparse(X):
-            self.numbers_, self.categories_, self.texts_, self.unused_ = list(range(X.shape[1])), {}, {}, {}
+            self.numbers_, self.unused_ = list(range(X.shape[1])), {}
             return
         missing = np.isnan(X)
         low, high = np.where(missing, np.inf, X).min(axis=0), np.where(missing, -np.inf, X).max(axis=0)
         self.numbers_ = np.flatnonzero(low < high).tolist()
-        self.categories_, self.texts_ = {}, {}
         unused = np.flatnonzero(~(low < high)).tolist()
         self.unused_ = {f"x{place}": SAME if low[place] == high[place] else EMPTY for place in unused}
 
@@ -265,7 +272,10 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
     def _numbers(self, X: Any) -> Any:
         if is_frame(X):
             frame = _named(X)
-            columns = [as_numbers(frame[name], name) for name in self.numbers_]
+            columns = [
+                as_days(frame[name], name, self.dates_[name]) if name in self.dates_ else as_numbers(frame[name], name)
+                for name in self.numbers_
+            ]
             return np.column_stack(columns) if columns else np.zeros((len(frame), 0))
         return self._matrix(X)[:, self.numbers_]
 
@@ -301,7 +311,7 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
                 raise ValueError(f"the terms of a text are not those of {self.text}")
 
     def _set_fitted_state(self, state: dict[str, Any]) -> None:
-        super()._set_fitted_state({"texts_": {}, "embedding_": {}, **state})  # which an earlier file lacks
+        super()._set_fitted_state({"texts_": {}, "embedding_": {}, "dates_": {}, **state})  # an earlier file lacks them
 
 
 def is_frame(X: Any) -> bool:
@@ -329,7 +339,7 @@ def _most_frequent(values: NDArray[Any], largest: int) -> list[str | None]:
 
 
 def kind(column: Any, max_categories: int) -> tuple[str, str]:
-    """Return "number", "category" or "text" and an empty reason; or "unused" and the reason why.
+    """Return "number", "date", "category" or "text" and an empty reason; or "unused" and the reason why.
 
     Strings, booleans, pandas categories and mixtures of them are categories; numbers are numbers. Strings that were
     meant as numbers, except for a few of them or for the way they are written, are a "mistake": of no use until
@@ -350,6 +360,8 @@ def kind(column: Any, max_categories: int) -> tuple[str, str]:
         if whole and len(column) >= FEWEST_COUNTED and (np.diff(numbers.to_numpy()) == 1).all():
             return "unused", NUMBERED
         return "number", ""
+    if holds == "date":
+        return ("unused", SAME) if len(pd.unique(present)) == 1 else ("date", "")
     if holds != "category":
         return "unused", holds
     distinct = len(pd.unique(present))
@@ -359,7 +371,7 @@ def kind(column: Any, max_categories: int) -> tuple[str, str]:
     texts = present.map(lambda value: str(value).strip()) if is_text else present
     counts: Any = texts.value_counts(sort=False) if is_text else None
     if is_text and counts[[DATE.fullmatch(text) is not None for text in counts.index]].sum() >= SHARE * len(present):
-        return "unused", DATES
+        return "date", ""
     if is_text and (mistake := number_mistake(present, texts, counts)):
         return "mistake", mistake
     all_differ = distinct == len(present) >= FEWEST_COUNTED
@@ -409,6 +421,30 @@ def as_numbers(column: Any, name: str) -> FloatArray:
     return values
 
 
+def as_days(column: Any, name: str, day_first: bool) -> FloatArray:
+    """Return dates as days since the beginning of 1970, with NaN for what is missing or not a date."""
+    import pandas as pd
+
+    if getattr(column.dtype, "kind", "O") in "biuf" and column.notna().any():
+        raise ValueError(f"column {name!r} must hold dates, as in training, but holds numbers, {column.dtype}")
+    found, values = pd.factorize(column)
+    values = pd.Series(values, dtype=object)
+    if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+        values = values.map(lambda value: str(value).strip())
+    dates = pd.to_datetime(values, format="mixed", dayfirst=day_first, utc=True, errors="coerce")
+    days = ((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(dtype=np.float64)
+    chosen: FloatArray = np.append(days, np.nan)[found]  # code -1, the last, is missing
+    return chosen
+
+
+def is_day_first(column: Any) -> bool:
+    """Return whether 1.2.2020 or 1/2/2020 is in February: if a day above 12 says so, else if points separate them."""
+    marks = {match.groups() for value in column.dropna().unique() if (match := DAY_MONTH.fullmatch(str(value).strip()))}
+    if any(int(first) > 12 for first, _, _ in marks):
+        return True
+    return all(int(second) <= 12 for _, _, second in marks) and any(mark == "." for _, mark, _ in marks)
+
+
 def as_categories(column: Any, name: str, known: Collection[str | None] = ()) -> NDArray[Any]:
     """Return a column as strings, an object array with NaN for missing values.
 
@@ -428,12 +464,14 @@ def as_categories(column: Any, name: str, known: Collection[str | None] = ()) ->
 
 
 def _content(dtype: Any, present: Any) -> str:
-    """What the values are: "number", "category", or the reason why they are of no use."""
+    """What the values are: "number", "date", "category", or the reason why they are of no use."""
     import pandas as pd
 
     types = pd.api.types
-    if types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
-        return DATES
+    if types.is_datetime64_any_dtype(dtype):
+        return "date"
+    if types.is_timedelta64_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        return TIMES
     if types.is_bool_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype):
         return "category"
     if types.is_complex_dtype(dtype):
@@ -445,8 +483,10 @@ def _content(dtype: Any, present: Any) -> str:
         return "number"
     if all(issubclass(kind, str | Number | np.bool_) for kind in found):
         return "category"
+    if all(issubclass(kind, datetime.date) for kind in found):
+        return "date"
     if all(issubclass(kind, datetime.date | datetime.time | datetime.timedelta) for kind in found):
-        return DATES
+        return TIMES
     other = next(kind.__name__ for kind in found if not issubclass(kind, str | Number))
     return f"it holds {other} objects, which are neither numbers nor categories; give each number a column of its own"
 
