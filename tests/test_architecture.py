@@ -38,7 +38,8 @@ LIBRARIES = {
     "threadpoolctl": ("tables/blocks.py",),  # scikit-learn brings it
     "typer": ("cli.py", "cli/*"),
     "torch": ("deep/*", "transition/*"),
-    "safetensors": ("deep/*", "models/*"),
+    "safetensors": ("deep/*", "models/*", "tables/text.py"),
+    "tokenizers": ("tables/text.py",),
     "pandas": ("datasets/*", "tables/read.py", "tables/preprocessing.py"),
     "pyarrow": ("_output.py", "datasets/*", "tables/read.py"),
     "PIL": ("datasets/*", "tables/images.py"),
