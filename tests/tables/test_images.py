@@ -76,7 +76,7 @@ class TestImages:
 
     def test_a_folder_has_no_columns(self, pets):
         for options in ({"label": "kind"}, {"weights": "w"}, {"drop": ["a"]}):
-            with pytest.raises(ValueError, match=f"no columns: leave out {next(iter(options))}"):
+            with pytest.raises(ValueError, match=f"a folder of images, takes no {next(iter(options))}: leave out"):
                 read_table(pets, **options)
 
     def test_one_class_or_none(self, tmp_path, pets):

@@ -129,7 +129,8 @@ def embedded(texts: Sequence[str], embedding: dict[str, Any]) -> FloatArray:
     tokens = np.concatenate([*ids, []]).astype(np.int64)
     counts = sparse.csr_array((np.ones(len(tokens)), tokens, ends), shape=(len(ids), len(table)))
     counts.check_format(full_check=True)  # the tokenizer of an edited file might name a token outside the table
-    return normalize(counts @ table.astype(np.float64)) * np.sqrt(table.shape[1])
+    summed = counts @ table.astype(np.float64)
+    return normalize(summed) * np.sqrt(table.shape[1]) if len(ids) else summed
 
 
 def check_embedding(embedding: Any) -> None:
