@@ -236,7 +236,7 @@ class TestSaved:
     def test_a_missing_part_is_refused(self, fitted, tmp_path):
         fitted.save(tmp_path / "p")
         document = json.loads((tmp_path / "p" / "model.json").read_text())
-        for name in document["attributes"]["dict"]:
+        for name in document["attributes"]["dict"].keys() - {"texts_", "embedding_"}:  # which earlier files lack
             less = {key: value for key, value in document["attributes"]["dict"].items() if key != name}
             edited = {**document, "attributes": {"dict": less}}
             edited["checksum"] = checksum(edited)
@@ -480,8 +480,7 @@ class TestLabels:
         frame = people()
         frame.loc[3, "kind"] = "  "
         frame.to_parquet(tmp_path / "p.parquet")
-        with pytest.raises(ValueError, match="the label 'kind' is missing in row 3 .1 missing"):
-            read_table(tmp_path / "p.parquet", "kind")
+        assert read_table(tmp_path / "p.parquet", "kind").unlabeled.names.tolist() == [3]
         with pytest.raises(ValueError, match="the label 'kind' is missing in row 3 .1 missing"):
             blocks(tmp_path / "p.parquet", "kind")
 
