@@ -8,6 +8,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import ComplementNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -30,6 +31,8 @@ MODELS = {
         lambda: make_pipeline(StandardScaler(with_mean=False), StandardScaler(with_std=False), LogisticRegression()),
         Scaled,
     ),
+    "complement naive Bayes": (lambda: ComplementNB(), LinearScores),
+    "naive Bayes": (lambda: MultinomialNB(), LinearScores),
     "a single step": (lambda: make_pipeline(LogisticRegression(max_iter=1000)), LinearScores),
     "projected": (
         lambda: make_pipeline(TruncatedSVD(2, random_state=0), ExtraTreesClassifier(5, random_state=0)),

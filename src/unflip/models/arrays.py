@@ -23,8 +23,8 @@ from unflip.registry import saved_classes
 
 SUPPORTED = (
     "the classifiers of this package, HistGradientBoostingClassifier, RandomForestClassifier, ExtraTreesClassifier, "
-    "DecisionTreeClassifier and LogisticRegression, also after StandardScaler, TruncatedSVD or Nystroem with "
-    "kernel='rbf' in a Pipeline"
+    "DecisionTreeClassifier, LogisticRegression, ComplementNB and MultinomialNB, also after StandardScaler, "
+    "TruncatedSVD or Nystroem with kernel='rbf' in a Pipeline"
 )
 
 
@@ -50,6 +50,7 @@ def as_arrays(estimator: Any, classes: NDArray[Any] | None = None) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.ensemble._forest import ForestClassifier
     from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import ComplementNB, MultinomialNB
     from sklearn.tree import DecisionTreeClassifier
 
     if classes is not None:
@@ -66,7 +67,7 @@ def as_arrays(estimator: Any, classes: NDArray[Any] | None = None) -> Any:
         return _pipeline(estimator)
     if isinstance(estimator, HistGradientBoostingClassifier | ForestClassifier | DecisionTreeClassifier):
         return TreeEnsemble.from_estimator(estimator)
-    if isinstance(estimator, LogisticRegression):
+    if isinstance(estimator, LogisticRegression | ComplementNB | MultinomialNB):
         return LinearScores.from_estimator(estimator)
     raise ValueError(
         f"a {type(estimator).__name__} cannot be saved without code; what can be saved are {SUPPORTED}. Choose one of "
@@ -97,7 +98,7 @@ class _Arrays(Savable, ClassifierMixin, BaseEstimator):
 
 
 class LinearScores(_Arrays):
-    """A fitted logistic regression: the softmax of ``X @ coef_.T + intercept_``; made by :meth:`from_estimator`.
+    """The softmax of ``X @ coef_.T + intercept_``: logistic regression or naive Bayes, by :meth:`from_estimator`.
 
     Attributes
     ----------
@@ -108,8 +109,16 @@ class LinearScores(_Arrays):
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """Return the scores of a fitted LogisticRegression. For two classes, those of the first are zero."""
+        """Return the scores of a fitted LogisticRegression, ComplementNB or MultinomialNB."""
         check_is_fitted(estimator)
+        model = cls()
+        model._describe(estimator)
+        if hasattr(estimator, "feature_log_prob_"):
+            # Complement naive Bayes has no prior, unless there is a single class.
+            bare = type(estimator).__name__ == "ComplementNB" and len(estimator.classes_) > 1
+            prior = np.zeros(len(estimator.classes_)) if bare else estimator.class_log_prior_
+            model.coef_, model.intercept_ = estimator.feature_log_prob_, prior
+            return model
         coef, intercept = np.atleast_2d(estimator.coef_), np.ravel(estimator.intercept_)
         c = len(estimator.classes_)
         if c > 2 and (estimator.solver == "liblinear" or len(coef) != c):
@@ -117,11 +126,9 @@ class LinearScores(_Arrays):
                 f"its {c} classes are fitted one against the rest; for probabilities of all at once, choose another "
                 "solver of LogisticRegression, such as 'lbfgs'"
             )
-        if len(coef) == 1:
+        if len(coef) == 1:  # of two classes; the scores of the first are zero
             coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.array([0.0, intercept[0]])
-        model = cls()
         model.coef_, model.intercept_ = coef, intercept
-        model._describe(estimator)
         return model
 
     def predict_proba(self, X: Any) -> FloatArray:

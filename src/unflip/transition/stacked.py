@@ -18,6 +18,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.naive_bayes import ComplementNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, check_random_state
@@ -146,8 +147,8 @@ class StackedEM(BaseEstimator):
     ----------
     estimators : list of (str, classifier), default=None
         Models of the noisy posterior, with ``predict_proba``. If None: logistic regression, extra-trees,
-        logistic regression on 300 radial features ("kernel") and boosted trees; on sparse X, logistic regression and
-        extra-trees on 100 singular vectors.
+        logistic regression on 300 radial features ("kernel") and boosted trees; on sparse X, logistic
+        regression, extra-trees on 100 singular vectors and, if X is not negative, complement naive Bayes.
     joint : bool, default=True
         Whether :class:`VolMin`, the joint model of T and a clean linear model, takes part and gives the start of T. If
         not, T starts from the label shares in the regions that the models are most sure about.
@@ -367,7 +368,8 @@ def default_models(X: Any, n_classes: int) -> list[tuple[str, Any]]:
     if sparse.issparse(X):
         wide = X.shape[1] > 200
         forest = make_pipeline(TruncatedSVD(100), forest) if wide else forest
-        return [("logistic", LogisticRegression(C=10.0, max_iter=200)), ("extra-trees", forest)]
+        models = [("logistic", LogisticRegression(C=10.0, max_iter=200)), ("extra-trees", forest)]
+        return models if X.nnz and X.data.min() < 0 else [*models, ("naive Bayes", ComplementNB())]  # for counts
     models = [("logistic", make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))), ("extra-trees", forest)]
     if len(X) <= KERNEL_ROWS:
         features = Nystroem(n_components=min(CENTERS, max(len(X) // 2, 1)))
