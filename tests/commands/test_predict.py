@@ -39,7 +39,7 @@ class TestPredict:
         )
         assert list(frame.columns) == ["name", "prediction", *(f"probability_{name}" for name in NAMES)]
         assert frame["prediction"].tolist() == predicted.tolist()
-        np.testing.assert_allclose(frame.iloc[:, 2:].to_numpy(), proba, rtol=1e-14)  # pandas 2 rounds the last digit
+        np.testing.assert_allclose(frame.iloc[:, 2:].to_numpy(), proba, atol=1e-15)  # pandas 2 rounds the last digit
         assert [item.name for item in path.parent.iterdir()] == [path.name]
 
     def test_what_predicts_nothing(self, fitted, table):
