@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
 from unflip._validation import FloatArray, IntArray
 from unflip.audit.find import LabelErrors
@@ -83,6 +82,8 @@ def look_alikes(X: Any, errors: LabelErrors, rows: IntArray, k: int = 3) -> IntA
     are compared by Euclidean distance in X, shape (n_samples, n_features), dense or sparse. Where there are fewer, the
     number is -1.
     """
+    from sklearn.neighbors import NearestNeighbors  # not needed by any other command
+
     found = np.full((len(rows), k), -1, dtype=np.intp)
     most = max(MODELS // len(errors.classes), 4 * k)
     for label in np.unique(errors.suggested[rows]):
