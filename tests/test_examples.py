@@ -134,3 +134,12 @@ def test_compare_methods(tmp_path):
     assert len(accuracies) == 12
     assert max(accuracies, key=accuracies.get).startswith("MC-LDCE")
     assert accuracies["MC-LDCE"] > accuracies["MC-LDCE, published M"] + 0.05
+
+
+def test_label_studio(tmp_path):
+    shown = run("label_studio.py", tmp_path, cwd=tmp_path, needs=["pandas"])
+    (tasks,) = numbers(r"tasks (\d+)", shown)
+    before, after = numbers(r"wrong labels before (\d+), after (\d+)", shown)
+    assert after < before / 2
+    assert tasks < 1.5 * before
+    assert (tmp_path / "reviewed.changes.csv").exists()
