@@ -3,8 +3,9 @@
     python examples/label_studio.py          # works in a temporary folder
     python examples/label_studio.py review   # keeps the files
 
-Label Studio imports the tasks (Import) with the interface of label_studio.xml (Settings > Labeling Interface), and exports
-what was decided (Export > JSON). The reviewer here is a function that knows the truth; its answers have the same form.
+Label Studio imports the tasks (Import) with the interface of label_studio.xml (Settings > Labeling Interface), and
+exports what was decided (Export > JSON). The reviewer here is a function that knows the truth; its answers have the same
+form.
 
 Needs pandas: pip install 'unflip[data]'
 """
