@@ -4,8 +4,8 @@
     python examples/label_studio.py review   # keeps the files
 
 Label Studio imports the tasks (Import) with the interface of label_studio.xml (Settings > Labeling Interface), and
-exports what was decided (Export > JSON). The reviewer here is a function that knows the truth; its answers have the same
-form.
+exports what was decided (Export > JSON). The reviewer here is a function that knows the truth; its answers have the
+same form.
 
 Needs pandas: pip install 'unflip[data]'
 """
