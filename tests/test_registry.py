@@ -258,6 +258,7 @@ def test_a_toy_estimate_of_t_on_the_command_line(house):
     assert json.loads(run(house, *command, *words))["n_samples"] == 240
 
 
+@pytest.mark.slow
 @needs_tables
 @needs_torch
 def test_a_toy_network_on_the_command_line(house):
@@ -266,7 +267,7 @@ def test_a_toy_network_on_the_command_line(house):
     assert found["method"] == "toydeep"
 
 
-@pytest.mark.parametrize("deep", [False, pytest.param(True, marks=needs_torch)])
+@pytest.mark.parametrize("deep", [False, pytest.param(True, marks=[needs_torch, pytest.mark.slow])])
 def test_toys_in_an_experiment(house, deep):
     name = "toys-deep" if deep else "toys"
     (house / f"{name}.toml").write_text(EXPERIMENT + (DEEP_ROW if deep else ""))

@@ -334,8 +334,11 @@ def test_bad_data(blobs):
 
 @pytest.mark.parametrize(
     ("T", "bound"),
-    [(pairflip(10, 0.4), 0.04), (symmetric(10, 0.2), 0.05), (symmetric(10, 0.6), 0.07)],
-    ids=["pair 0.4", "symmetric 0.2", "symmetric 0.6"],
+    [
+        pytest.param(pairflip(10, 0.4), 0.04, id="pair 0.4"),
+        pytest.param(symmetric(10, 0.2), 0.05, id="symmetric 0.2", marks=pytest.mark.slow),
+        pytest.param(symmetric(10, 0.6), 0.07, id="symmetric 0.6", marks=pytest.mark.slow),
+    ],
 )
 def test_error_on_cifar10_features(features, T, bound):
     with warnings.catch_warnings():
