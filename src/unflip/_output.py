@@ -199,7 +199,8 @@ def recover(path: str | os.PathLike[str]) -> None:
     folder = Path(path).resolve()
     if not folder.exists() and folder.parent.is_dir():
         for aside in sorted(folder.parent.glob(f".{glob.escape(folder.name)}.*{ASIDE}"), reverse=True):
-            aside.rename(folder)
+            with suppress(OSError):  # a folder that is read-only, or another process that was faster
+                aside.rename(folder)
             return
 
 
@@ -219,23 +220,20 @@ def _exchange(partial: Path, folder: Path) -> None:
     try:
         partial.rename(folder)
     except BaseException:
-        aside.rename(folder)
+        with suppress(FileNotFoundError):  # a reader has brought it back
+            aside.rename(folder)
         raise
     shutil.rmtree(aside, ignore_errors=True)
 
 
 def _swap(one: Path, other: Path) -> bool:
     """Exchange two names in one step, and return whether the system can (renameat2 of Linux)."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.CDLL(None)
     if not hasattr(libc, "renameat2"):
         return False
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    if libc.renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in (errno.ENOSYS, errno.EINVAL):  # an old kernel, or a file system that cannot
-        return False
-    raise OSError(code, os.strerror(code), str(other))
+    # Old kernels, some file systems and some sandboxes cannot; two renames name any other error.
+    return bool(libc.renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 def _clean_up(target: Path) -> None:

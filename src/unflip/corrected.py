@@ -127,8 +127,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     *The choice.* Out-of-fold predictions of each candidate are scored by :func:`unflip.metrics.clean_accuracy`. First
     the blend through T is taken if it leads the blend of the models as they are by a standard error of the paired
     difference; both are averages whose weights make held-out labels likeliest. Then a single model is taken if it leads
-    that blend by two, and leads it with every other T that the data do not rule out. So a tie goes to the labels as
-    they are, and to the blend.
+    that blend by two, and leads it with every other T that the data do not rule out. So a tie goes to the
+    blend, and to the labels as they are; but to T if it is symmetric and leads by a standard error, since it then
+    hardly changes which class is likeliest, only how likely it is.
 
     Examples
     --------

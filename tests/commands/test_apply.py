@@ -191,3 +191,19 @@ class TestMistakes:
         np.savez(tmp_path / "data.npz", X=np.eye(4), y=[0, 1, 0, 1])
         with pytest.raises(ValueError, match="which 'cat' is not"):
             apply_corrections(suspects([("0", "0", "cat", 1)]), tmp_path / "data.npz", tmp_path / "clean.npz")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npz", "jsonl"])
+def test_rows_without_a_label_keep_their_place(tmp_path, kind):
+    y, path, out = [None, "a", "b", "a", "b", "a"], tmp_path / f"t.{kind}", tmp_path / f"out.{kind}"
+    frame = pd.DataFrame({"x": np.arange(6.0), "y": y})
+    if kind == "parquet":
+        frame.to_parquet(path)
+    elif kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        np.savez(path, X=frame[["x"]].to_numpy(), y=np.array([value or "" for value in y]))
+    (tmp_path / "corrections.csv").write_text("name,given,suggested\n2,b,a\n")
+    apply_corrections(tmp_path / "corrections.csv", path, out, label="y")
+    table = read_table(out, "y")
+    assert (table.y.tolist(), table.unlabeled.names.tolist()) == (["a", "a", "a", "b", "a"], [0])

@@ -234,3 +234,11 @@ def test_large_tables_take_a_bounded_time():
     start = time.process_time()
     assert table.findings == []
     assert time.process_time() - start < 5
+
+
+def test_many_columns_without_numbers_and_numbers_of_pandas():
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame({f"c{k}": rng.choice(["yes", "no"], 30) for k in range(210)})
+    read_table(wide.assign(y=rng.choice(["a", "b"], 30)), "y").findings  # noqa: B018
+    own = pd.DataFrame({"n": pd.array([1, None, 3] * 10, dtype="Int64"), "y": rng.choice(["a", "b"], 30)})
+    read_table(own, "y").findings  # noqa: B018

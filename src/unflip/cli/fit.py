@@ -90,7 +90,7 @@ def fit(
         from unflip.models.folder import check_same_model
 
         method, trained = resolve_model(model, method, network)
-        _check(trained, epochs, out, page, predict_missing)
+        _check(data, trained, epochs, out, page, predict_missing)
         same = (lambda *_: None) if force else partial(check_same_model, out, terminal.called(data, whole=False))
         same(label)  # before the work
         predicted: Counter[Any] | None = None
@@ -171,7 +171,9 @@ def _check_out_of_core(
             raise typer.BadParameter("it has no meaning with --out-of-core; leave it out", param_hint=name)
 
 
-def _check(network: str, epochs: int | None, out: Path, page: Path | None, missing: Path | None) -> None:
+def _check(
+    data: list[Path], network: str, epochs: int | None, out: Path, page: Path | None, missing: Path | None
+) -> None:
     """Refuse, before any work is done, what cannot be fitted or written."""
     from unflip._output import check_output
     from unflip.commands.fit import PAGE as FILES
@@ -182,7 +184,13 @@ def _check(network: str, epochs: int | None, out: Path, page: Path | None, missi
     check_network(network, epochs)
     check_model_folder(out)
     if missing is not None:
+        if str(missing) == "-":
+            raise ValueError("--predict-missing needs a file, because standard output tells of the fit")
         check_output(missing)
+        if missing.exists() and any(path.exists() and missing.samefile(path) for path in data):
+            raise ValueError(f"{missing} is DATA itself; choose another file for the predictions")
+        if out.resolve() in missing.resolve().parents:
+            raise ValueError(f"{missing} would be inside the folder of the model, {out}; choose another place")
     if page is not None:
         check_folder(page, FILES)
         if page.resolve() == out.resolve() or out.resolve() in page.resolve().parents:

@@ -110,7 +110,7 @@ def read(
     from unflip.tables.read import spooled
 
     paths = [Path(spooled()) if str(path) == "-" else path for path in (data if isinstance(data, list) else [data])]
-    if any(path.is_file() and path.suffix.lower() != ".npz" for path in paths):
+    if any(path.is_file() and path.suffix.lower() not in (".npz", ".safetensors") for path in paths):
         required(label, data)
     size = re.fullmatch(r"([1-9][0-9]*)x([1-9][0-9]*)", image_size or "", re.IGNORECASE)
     if image_size is not None and size is None:

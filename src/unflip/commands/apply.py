@@ -16,11 +16,10 @@ import numpy as np
 from unflip._output import SEPARATORS, check_place, replaced, replaced_folder, write_columns
 from unflip.audit.exchange import read_answers
 from unflip.tables import read_table
-from unflip.tables.read import PARQUET, TEXT, no_such, open_file, table_suffix
+from unflip.tables.read import ARROW, JSON_LINES, PARQUET, TEXT, missing_labels, no_such, open_file, table_suffix
 
 YES = {"yes", "y", "true", "1", "x", "accepted", "accept"}
 NO = {"no", "n", "false", "0", "", "rejected", "reject"}
-JSON_LINES, ARROW = (".jsonl", ".ndjson"), (".arrow", ".feather")
 
 
 class Correction(NamedTuple):
@@ -107,7 +106,8 @@ def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[C
     if not source.exists():
         raise FileNotFoundError(f"{source} does not exist")
     if source.suffix.lower() == ".json":
-        return [Correction(*answer) for answer in read_answers(source)]
+        answers = [Correction(*answer) for answer in read_answers(source)]
+        return [one for one in answers if float(one.probability or 1) >= least]
     if source.suffix.lower() not in SEPARATORS:
         raise ValueError(
             f"{source} must end in .csv, .tsv or .json: suspects of an audit, or an export of reviewed ones"
@@ -328,10 +328,10 @@ def _write_json_lines(source: Path, target: Path, wanted: Wanted, label: str | N
             if not line.strip():
                 continue
             row = json.loads(line)
-            for name in (label, id):
-                if name is not None and name not in row:
-                    no_such(name, row, f"row {n} of {source} has no value")
-            new = changes.label_of(str(n if id is None else row[id]), str(row[label]).strip())
+            if id is not None and id not in row:
+                no_such(id, row, f"row {n} of {source} has no value")
+            given = "" if row.get(label) is None else str(row[label]).strip()
+            new = changes.label_of(str(n if id is None else row[id]), given) if given else None
             if new is not None:
                 row[label] = _like(row[label], new)
             written.write(line if new is None else json.dumps(row, ensure_ascii=False) + "\n")
@@ -349,7 +349,8 @@ def _write_arrow(source: Path, target: Path, wanted: Wanted, label: str | None, 
     table = parquet.read_table(source) if is_parquet else feather.read_table(source)
     column, changes = table.column(label), _Changes(wanted, source)
     values = column.to_pylist()
-    for k, (name, old) in enumerate(zip(names, labels, strict=True)):
+    kept = np.flatnonzero(~missing_labels(np.array(values, dtype=object)))  # rows without a label were not judged
+    for k, name, old in zip(kept.tolist(), names, labels, strict=True):
         new = changes.label_of(name, old)
         if new is not None:
             values[k] = _like(values[k], new)
@@ -372,12 +373,15 @@ def _write_npz(source: Path, target: Path, wanted: Wanted, label: str | None, id
     changes = _Changes(wanted, source)
     with np.load(source, allow_pickle=False) as arrays:
         found = {name: arrays[name] for name in arrays.files}
+    if table.label not in found:
+        raise ValueError(f"the labels of {source} are in another file, {table.label}; correct them there")
     y = found[table.label]
     labels: Any = [_like(value, str(value)) for value in np.ravel(y).tolist()]
     is_coded = "classes" in found and y.dtype.kind in "iu" and table.y.dtype.kind == "U"
     codes = {str(name): k for k, name in enumerate(found["classes"].tolist())} if is_coded else {}
-    for k, old in enumerate(table.y.tolist()):
-        new = changes.label_of(str(table.names[k]), str(old))
+    kept = np.flatnonzero(~missing_labels(np.ravel(y)))  # rows without a label were not judged
+    for k, name, old in zip(kept.tolist(), table.names.tolist(), table.y.tolist(), strict=True):
+        new = changes.label_of(str(name), str(old))
         if new is not None:
             labels[k] = codes[new] if new in codes else _like(labels[k], new)
     done = changes.result(table.label, len(labels))

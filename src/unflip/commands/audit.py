@@ -222,7 +222,7 @@ def read_probabilities(path: str | os.PathLike[str], table: Table) -> FloatArray
         except (OSError, ValueError, StopIteration) as error:
             raise ValueError(f"{path} cannot be read as an array: {error}") from error
         return np.asarray(proba, dtype=np.float64)
-    frame = read_table(path, False).X
+    frame = read_table(path, False, kinds={"name": "category"}).X  # a name is read as it is written
     chosen = []
     for label in map(str, classes.tolist()):
         name = next((name for name in (f"probability_{label}", label) if name in frame.columns), None)

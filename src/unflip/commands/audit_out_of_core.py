@@ -211,6 +211,11 @@ class JudgeRows:
         rows: FrameRows = block.X
         new: IntArray = np.flatnonzero(row_numbers(self.seed, DRAW, rows) > self.limit)
         block.codes(self.auditor.classes_)  # refuses a label that the first pass did not see
+        if not len(new):  # all of them were drawn
+            c, none = len(self.auditor.classes_), block.y[new]
+            found = (none, np.zeros((0, c)), np.zeros((0, c)), np.zeros(0), none)
+            zero, rest = np.zeros(c), rows[new]
+            return Judged(0, 0, zero, zero, zero, zero, 0.0, rest, self.called(rest), found, self.most)
         X = self.preprocessor.transform(rows.frame.iloc[new], standardize=False)
         return Judged.of(self.auditor.find(X, block.y[new]), rows[new], self.called, self.most)
 

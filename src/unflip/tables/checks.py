@@ -90,6 +90,9 @@ def check_table(table: Table) -> list[Finding]:
         classes, codes = np.unique(table.y, return_inverse=True)
         findings += _check_classes(classes, codes, _labels_column(table))
     X, kinds = table.X, None
+    if hasattr(X, "columns"):  # pandas' own numbers, whose missing value NumPy does not know
+        own = [name for name in X.columns if _is_number(X[name]) and not isinstance(X[name].dtype, np.dtype)]
+        X = X.astype(dict.fromkeys(own, np.float64)) if own else X
     if np.ndim(X) > 2:
         X = X.reshape(len(X), -1)
     elif not sparse.issparse(X):
@@ -325,6 +328,8 @@ def _most_varying(columns: Sequence[tuple[str, Any]], codes: IntArray) -> Sequen
     if len(columns) <= MOST_COLUMNS:
         return columns
     numbers = [pair for pair in columns if _is_number(pair[1])]
+    if not numbers:
+        return columns[:MOST_COLUMNS]
     values = np.nan_to_num(np.column_stack([np.asarray(column, dtype=np.float64) for _, column in numbers]))
     values -= values.mean(axis=0)
     indicator = sparse.csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))))

@@ -132,10 +132,11 @@ def read_table(
     given: Any = path
     if isinstance(given, list | tuple) and len(given) == 1:
         given = given[0]
-    if not isinstance(given, str | os.PathLike | list | tuple) and not hasattr(given, "read"):
+    is_stream = hasattr(given, "read") and not hasattr(given, "columns")
+    if not isinstance(given, str | os.PathLike | list | tuple) and not is_stream:
         _refuse("DATA in memory", image_size=image_size, encoding=encoding)
         return _from_memory(given, label, weights, drop)
-    if hasattr(given, "read") or given == "-":
+    if is_stream or given == "-":
         given = spooled(given)
     several = table_files(given) if isinstance(given, list | tuple) or glob.has_magic(os.fspath(given)) else []
     source = Path(several[0] if several else given)
@@ -500,14 +501,16 @@ class FrameRows:
 
 
 def join_rows(pieces: Sequence[FrameRows]) -> FrameRows:
-    """Return the rows of all pieces, one after the other, without their names."""
+    """Return the rows of all pieces, one after the other."""
     import pandas as pd
 
     columns = pieces[0].frame.columns
     index = pd.Index(np.concatenate([piece.rows for piece in pieces]))
     joined = {name: _joined(pd, [piece.frame[name] for piece in pieces]) for name in columns}
     files = [piece.files for piece in pieces if piece.files is not None]
-    return FrameRows(pd.DataFrame(joined).set_axis(index), None, np.concatenate(files) if files else None)
+    known = [piece.names for piece in pieces if piece.names is not None]
+    names = np.concatenate(known) if len(known) == len(pieces) else None
+    return FrameRows(pd.DataFrame(joined).set_axis(index), names, np.concatenate(files) if files else None)
 
 
 def _joined(pd: Any, columns: list[Any]) -> Any:
