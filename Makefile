@@ -34,7 +34,7 @@ demo: $(BASE)  ## install the base package and run the demonstration
 test: $(DEV) browser  ## run all tests except the slow ones
 	$(PYTEST) $(ARGS)
 
-# Old libraries warn of what newer ones will change, which is no concern of ours; modules that need PyTorch are left out.
+# Ignores deprecation warnings, which old libraries raise about each other, and skips the modules that need PyTorch.
 test-oldest: $(OLDEST)/installed  ## run the tests with the oldest versions that are supported, without PyTorch
 	$(ONE_THREAD) $(OLDEST)/bin/python -m pytest -n 2 -W ignore::DeprecationWarning -W ignore::FutureWarning \
 		--ignore=src/unflip/deep --ignore-glob='src/unflip/transition/*net.py' --ignore=src/unflip/transition/crossfit.py $(ARGS)

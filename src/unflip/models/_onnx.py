@@ -43,7 +43,8 @@ def to_onnx(model: Any) -> Any:
         Its outputs are ``label``, shape (n,), and ``probabilities``, shape (n, n_classes), of float64. Its input is
         ``X``, shape (n, n_features), of float64 (for a network, float32, or uint8 if it was trained on bytes). A model
         of a table has one input per column that it uses, shape (n, 1), under the name of the column: float64 with NaN
-        for a missing number, or a string that is written as in training, empty if it is missing.
+        for a missing number (a date is the number of days since 1970), or a string that is written as in training,
+        empty if it is missing.
 
     Raises
     ------

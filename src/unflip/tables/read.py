@@ -122,7 +122,7 @@ def read_table(
         Columns to leave out.
     image_size : (height, width), default=None
         Resize the images of a folder. If None, images of different sizes are refused.
-    kinds : dict of str to {"number", "category", "text"}, default=None
+    kinds : dict of str to {"number", "date", "category", "text"}, default=None
         The kind of each column, as the fitted model knows it. In a text file the cells of a category or text are then
         read as they are written. If None, the cells of a column decide.
     encoding : str, default=None
