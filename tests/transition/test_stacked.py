@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from unflip.metrics import transition_error
-from unflip.noise import corrupt, pairflip, symmetric
+from unflip.noise import asymmetric, corrupt, pairflip, symmetric
 from unflip.transition import StackedEM
 from unflip.transition.stacked import (
     SHAPES,
@@ -17,11 +17,12 @@ from unflip.transition.stacked import (
     calibrated,
     calibration,
     expected_counts,
-    few_flips,
     fit_stack,
+    learned_rows,
     log_likelihood,
     lower_bounds,
     make_folds,
+    one_target,
     repaired,
     shared_rate,
     temperature,
@@ -44,17 +45,42 @@ def sure_posteriors(T, n=4000, seed=0):
 
 
 class TestParts:
-    @pytest.mark.parametrize("shape", SHAPES)
-    def test_every_shape_is_a_transition_matrix_and_keeps_what_it_can_express(self, shape):
-        N = 1e6 * symmetric(4, 0.3)
-        np.testing.assert_allclose(SHAPES[shape](N), symmetric(4, 0.3), atol=1e-3)
-        rough = np.random.default_rng(0).integers(0, 50, size=(4, 4)) + 100 * np.eye(4)
-        np.testing.assert_allclose(SHAPES[shape](rough).sum(axis=1), 1)
+    @pytest.mark.parametrize(
+        ("shape", "T"),
+        [
+            ("symmetric", symmetric(4, 0.3)),
+            ("one target", pairflip(4, 0.3)),
+            ("one target", asymmetric(4, {1: (0, 0.4), 2: (0, 0.4)})),
+            ("learned", symmetric(4, 0.3)),
+            ("learned", pairflip(4, 0.3)),
+            ("learned", asymmetric(4, {1: (0, 0.4), 3: (2, 0.2)})),
+        ],
+    )
+    def test_every_shape_keeps_what_it_can_express(self, shape, T):
+        np.testing.assert_allclose(SHAPES[shape](1e6 * T), T, atol=2e-3)
 
-    def test_few_flips_takes_small_counts_for_chance(self):
-        N = np.array([[60.0, 38, 1.5], [1, 90, 1], [0, 1, 80]])
-        T = few_flips(N)
-        assert T[0, 2] < 0.001 < 0.3 < T[0, 1]
+    @pytest.mark.parametrize("shape", SHAPES)
+    def test_every_shape_is_a_transition_matrix(self, shape):
+        counts = np.random.default_rng(0).integers(0, 50, size=(4, 4)) + 100.0 * np.eye(4)
+        for N in (counts, np.diag([5.0, 0, 1, 200]), np.array([[7.0]])):
+            T = SHAPES[shape](N)
+            np.testing.assert_allclose(T.sum(axis=1), 1)
+            assert T.min() >= 0
+
+    def test_learned_rows_take_small_counts_for_chance_where_flips_are_few(self):
+        few = np.array([[60.0, 38, 0.4, 0], [0, 90, 50, 0.3], [0, 0.4, 80, 41], [40, 0, 0, 70]])
+        T = learned_rows(few)
+        assert T[0, 2] < 0.5 * 0.4 / 98.4  # half of the share of the counts
+        assert T[0, 1] == pytest.approx(0.37, abs=0.03)
+
+    def test_learned_rows_lean_on_each_other_where_they_are_alike(self):
+        many = 300 * symmetric(5, 0.4)
+        many[4] *= 0.01  # three samples, all of them kept
+        many[4] = [0, 0, 0, 0, 3]
+        assert learned_rows(many)[4, 4] == pytest.approx(0.6, abs=0.1)
+
+    def test_one_target_names_none_where_nothing_flips(self):
+        np.testing.assert_allclose(one_target(np.diag([50.0, 60, 70])), np.eye(3), atol=1e-3)
 
     def test_counts_are_those_of_bayes_rule(self):
         T = pairflip(3, 0.4)
@@ -119,7 +145,10 @@ class TestParts:
         assert np.linalg.cond(better) <= 10
         np.testing.assert_allclose(better[2] / better[2].sum(), T[2], atol=1e-12)
 
-    @pytest.mark.parametrize(("shape", "T"), [("symmetric", symmetric(5, 0.4)), ("sparse", pairflip(5, 0.35))])
+    @pytest.mark.parametrize(
+        ("shape", "T"),
+        [("symmetric", symmetric(5, 0.4)), ("one target", pairflip(5, 0.35)), ("learned", pairflip(5, 0.35))],
+    )
     def test_recovery_with_growing_n(self, shape, T):
         errors = []
         for n in (300, 10_000):
@@ -148,7 +177,7 @@ class TestFolds:
 
 class TestEstimate:
     @pytest.mark.parametrize(
-        ("T", "shape"), [(pairflip(10, 0.35), {"sparse", "free"}), (symmetric(10, 0.4), {"symmetric"})]
+        ("T", "shape"), [(pairflip(10, 0.35), {"one target", "learned"}), (symmetric(10, 0.4), {"symmetric"})]
     )
     def test_digits(self, T, shape):
         X, y = load_digits(return_X_y=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import softmax
+from scipy.special import betaln, digamma, gammaln, softmax
 from scipy.stats import beta
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.decomposition import TruncatedSVD
@@ -41,6 +41,7 @@ UNEVEN = 2.5  # standard errors by which a T with more than one rate must lead t
 VAIN = 0.5  # standard errors by which a bias of the classes must raise the accuracy on the labels as they are
 CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
 EXCHANGED = 0.05  # see one_way
+POSSIBLE = 0.001  # of T that is spread evenly, so that no flip is ruled out
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
 SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
 UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
@@ -60,34 +61,81 @@ def shared_rate(N: FloatArray) -> FloatArray:
     return np.where(np.eye(c, dtype=bool), 1 - rate, rate / max(c - 1, 1))
 
 
-def with_pseudo_counts(strength: float) -> Callable[[FloatArray], FloatArray]:
-    """Return the M-step with a Dirichlet prior on each row: ``strength`` samples with the rates of all classes."""
+def learned_rows(N: FloatArray) -> FloatArray:
+    """Return the M-step whose rows lean on each other as much as they are alike.
 
-    def step(N: FloatArray) -> FloatArray:
-        M = N + strength * shared_rate(N)
-        return M / M.sum(axis=1, keepdims=True)
+    The noise rate of a class comes from a Beta distribution around the common rate r, and the shares of its flips from
+    a Dirichlet distribution. How narrow the first and how even the second is, k and s, is what makes the counts
+    likeliest: symmetric noise gives a large s, flips between few pairs of classes a small one. With flips F[i, j] =
+    N[i, j] for j != i and psi the digamma function::
 
-    return step
+        rate_i  =  (sum_j F[i, j] + k r) / (sum_j N[i, j] + k)
+        T[i, j]  ~  rate_i exp(psi(F[i, j] + s / (c - 1)) - psi(sum_j F[i, j] + s))      (variational Bayes)
 
-
-def few_flips(N: FloatArray, threshold: float = 2.0, strength: float = 5.0) -> FloatArray:
-    """Return the M-step for flips between few pairs: counts below the threshold are taken for chance."""
+    exp(psi(n)) is about n - 1/2, and next to nothing below one: with a small s, a few flips are taken for chance.
+    """
     c = len(N)
+    if c == 1:
+        return np.ones((1, 1))
     off = ~np.eye(c, dtype=bool)
-    kept = (np.diag(N) + strength * np.trace(N) / N.sum()) / (N.sum(axis=1) + strength)
-    flips = np.where(off, np.maximum(N - threshold, 0), 0)
-    total = flips.sum(axis=1, keepdims=True)
-    flips = np.where(total > 0, flips / np.where(total > 0, total, 1), off / max(c - 1, 1))
-    T = (1 - kept)[:, np.newaxis] * flips + np.diag(kept)
-    return 0.999 * T + 0.001 / c  # what was never seen stays possible
+    flips = N[off].reshape(c, c - 1)
+    flipped, kept = flips.sum(axis=1), np.diag(N)
+    r = float(np.clip(flipped.sum() / N.sum(), 1e-4, 1 - 1e-4))
+
+    def evenness(s: float) -> float:
+        a = s / (c - 1)
+        return float(np.sum(gammaln(s) - gammaln(flipped + s)) + np.sum(gammaln(flips + a) - gammaln(a)))
+
+    def narrowness(k: float) -> float:
+        return float(np.sum(betaln(kept + k * (1 - r), flipped + k * r) - betaln(k * (1 - r), k * r)))
+
+    s = max((c - 1) * np.geomspace(0.01, 100, 15), key=evenness)
+    k = max(np.geomspace(1, 1000, 12), key=narrowness)
+    rate = (flipped + k * r) / (N.sum(axis=1) + k)
+    shares = np.exp(digamma(flips + s / (c - 1)) - digamma(flipped + s)[:, np.newaxis])
+    T = np.diag(1 - rate)
+    T[off] = (rate[:, np.newaxis] * shares / shares.sum(axis=1, keepdims=True)).ravel()
+    return possible(T)
 
 
-# From one parameter to c (c - 1): the likelihood of held-out labels chooses.
+def one_target(N: FloatArray) -> FloatArray:
+    """Return the M-step for classes that keep their labels or lose them to one other class, all at the same rate r::
+
+        T[i]  =  e_i   or   (1 - r) e_i + r e_t(i)
+
+    The target t(i) is the most frequent flip, if it explains the counts of row i better than none: by more than the
+    log c that it takes to name one of c - 1 targets or none. Pair flips and flips into one class are of this kind.
+    """
+    c = len(N)
+    if c == 1:
+        return np.ones((1, 1))
+    rows, kept = np.arange(c), np.diag(N)
+    target = np.where(np.eye(c, dtype=bool), -1, N).argmax(axis=1)
+    lost = N[rows, target]
+    flips, r = np.ones(c, dtype=bool), 0.0
+    for _ in range(c):
+        r = float(np.clip(lost[flips].sum() / max((lost + kept)[flips].sum(), 1e-9), 0.01, 0.49))
+        chance = POSSIBLE / c
+        gain = kept * np.log1p(-r) + lost * np.log(r) - kept * np.log1p(-chance) - lost * np.log(chance)
+        before, flips = flips, gain > np.log(c)
+        if not flips.any() or np.array_equal(before, flips):
+            break
+    T = np.eye(c)
+    T[rows[flips], rows[flips]] = 1 - r
+    T[rows[flips], target[flips]] = r
+    return possible(T)
+
+
+def possible(T: FloatArray) -> FloatArray:
+    """Return T without zeros, which EM could not leave."""
+    return (1 - POSSIBLE) * T + POSSIBLE / len(T)
+
+
+# From one number to c (c - 1): the likelihood of held-out labels chooses.
 SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "symmetric": shared_rate,
-    "smooth": with_pseudo_counts(30),
-    "free": with_pseudo_counts(5),
-    "sparse": few_flips,
+    "one target": one_target,
+    "learned": learned_rows,
 }
 
 
@@ -166,7 +214,7 @@ class StackedEM(BaseEstimator):
     transition_, transition_std_ : ndarray of shape (n_classes, n_classes)
         T, or the identity if noise does not explain the labels; and the standard error of its entries.
     classes_, class_prior_ : ndarray of shape (n_classes,)
-    shape_ : {"none", "symmetric", "smooth", "free", "sparse", "given"}
+    shape_ : {"none", "symmetric", "one target", "learned", "given"}
         The family of T that explains held-out labels best; "none" if the best-calibrated model without noise is not
         clearly worse.
     evidence_, share_ : float
@@ -188,10 +236,10 @@ class StackedEM(BaseEstimator):
 
     Notes
     -----
-    *Shapes of T.* c (c - 1) rates are too many for the labels of most tables, so families compete: one rate for all
-    flips; a Dirichlet prior on each row with the rates of all classes, of 30 or of 5 samples; and few flips, where
-    expected counts below two are taken for chance. Each is fitted to the out-of-fold posteriors of all folds but one,
-    and the likelihood of the labels of that one chooses.
+    *Shapes of T.* c (c - 1) rates are too many for the labels of most tables, so families compete: "symmetric", one
+    rate for all flips; "one target", where each class keeps its labels or loses a share of them, the same for all, to
+    one other class; and "learned", whose rows have a prior that all rows together decide. Each is fitted to the
+    out-of-fold posteriors of all folds but one, and the likelihood of the labels of that one chooses.
 
     *Noise or overlap.* Classes that overlap make labels as hard to predict as noise does. But noise leaves a trace that
     overlap does not: no label is ever predicted with more than probability max_i T_ij, however typical the row. So T
