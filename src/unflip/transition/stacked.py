@@ -195,7 +195,7 @@ class StackedEM(BaseEstimator):
     ----------
     estimators : list of (str, classifier), default=None
         Models of the noisy posterior, with ``predict_proba``. If None: logistic regression, extra-trees,
-        logistic regression on 300 radial features ("kernel") and boosted trees; on sparse X, logistic
+        logistic regression on 300 radial features ("kernel"), boosted trees and shallow ones; on sparse X, logistic
         regression, extra-trees on 100 singular vectors and, if X is not negative, complement naive Bayes.
     joint : bool, default=True
         Whether :class:`VolMin`, the joint model of T and a clean linear model, takes part and gives the start of T. If
@@ -423,8 +423,11 @@ def default_models(X: Any, n_classes: int) -> list[tuple[str, Any]]:
         features = Nystroem(n_components=min(CENTERS, max(len(X) // 2, 1)))
         models.append(("kernel", make_pipeline(StandardScaler(), features, LogisticRegression(C=3.0, max_iter=300))))
     if X.shape[1] * n_classes <= WIDEST_TREES:
-        iterations = int(np.clip(900 // n_classes, 20, 60))
-        models.append(("boosted trees", HistGradientBoostingClassifier(max_iter=iterations, early_stopping=False)))
+        boosting = HistGradientBoostingClassifier(max_iter=int(np.clip(900 // n_classes, 20, 60)), early_stopping=False)
+        models.append(("boosted trees", boosting))
+        # Eight leaves cannot memorize single labels, so that they are better with many wrong ones, and worse with few.
+        shallow = {"max_leaf_nodes": 8, "learning_rate": 0.08, "l2_regularization": 5.0}
+        models.append(("shallow boosted trees", clone(boosting).set_params(**shallow)))
     return models
 
 
