@@ -35,8 +35,8 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
-from unflip.transition._cross_fit import ALPHA
-from unflip.transition.stacked import StackedEM, default_models, noise_rate, standard_errors
+from unflip.transition._cross_fit import ALPHA, standard_errors
+from unflip.transition.stacked import StackedEM, default_models, noise_rate
 from unflip.transition.volmin import VolMin
 
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
@@ -46,7 +46,7 @@ CLEARLY = 1.0  # standard errors by which the blend through T must lead that of 
 SURELY = 2.0  # standard errors by which a single model must lead the blend: the best of many leads by chance
 DISAGREEMENT = 0.1  # difference of estimated noise rates that is worth a note
 RARE = 20  # rows of a class below which its row of T is mostly that of the others
-JOINT, LINEAR, BLEND = "joint logistic", "logistic", "blend"
+JOINT, BLEND = "joint logistic", "blend"
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             self._fit_best(X, codes, weights, seed)
         else:
             self._fit_given(X, codes, weights, seed)
-        self.notes_ = list(self._sentences(codes, weights))
+        self.notes_ = list(noise_notes(self.witness_, codes, weights))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -358,7 +358,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if w.oof_proba_ is None:
             if w.shape_ == "given":  # T is known, so that a linear model needs no rows that are held out
                 models[JOINT] = VolMin(transition=self.transition_, classes=np.arange(c))
-            self.estimator_ = self._member(models, JOINT if JOINT in models else LINEAR, X, codes, None, weights)
+            self.estimator_ = self._member(
+                models, JOINT if JOINT in models else next(iter(models)), X, codes, None, weights
+            )
             self.candidates_ = []
             return
         found = w.shape_ != "none"
@@ -449,35 +451,6 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             candidates.append(Candidate(name, corrected, score, mean, (name, corrected) == chosen))
         return candidates
 
-    def _sentences(self, codes: IntArray, weights: FloatArray | None) -> Any:
-        w, counts = self.witness_, np.bincount(codes, weights, minlength=len(self.classes_))
-        prior, found = counts / counts.sum(), self.witness_.shape_ not in ("none", "given")
-        rate = noise_rate(prior, w.suspected_)
-        if not w.folds_:
-            yield (
-                "There are too few rows to hold any out, so noise was not looked for"
-                + (", and only linear models and regressors are trained through T." if w.shape_ == "given" else ".")
-            )
-        if self.overlap_:
-            corrected = "Only what is surely noise counts as such." if found else "Nothing was corrected."
-            yield (
-                f"Noise and overlapping classes cannot be told apart in these data: up to {rate:.0%} of the labels may "
-                f"be wrong, or the classes overlap. {corrected} More rows or better features may tell."
-            )
-        linear = noise_rate(prior, w.linear_transition_) if found and hasattr(w, "linear_transition_") else rate
-        if abs(rate - linear) > DISAGREEMENT:
-            yield (
-                f"The estimators disagree: {rate:.0%} of the labels are wrong according to all models, {linear:.0%} "
-                "according to a linear model alone, which may be too weak for these features."
-            )
-        rare = [str(name) for name, count in zip(self.classes_, counts, strict=True) if count < RARE]
-        if rare and found:
-            listed = ", ".join(rare[:5]) + (", ..." if len(rare) > 5 else "")
-            yield (
-                "These classes have too few rows to tell how they are flipped, so their rates are drawn to those of "
-                f"the others: {listed}."
-            )
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.estimator is None or get_tags(self.estimator).input_tags.sparse
@@ -499,6 +472,37 @@ class Blend:
         """Return the probabilities of all classes, shape (n_samples, n_classes)."""
         p = [predicted_codes(model, X, len(self.codes_)) for model in self.members]
         return blended(p, self.weights, self.temperatures, self.calibration)
+
+
+def noise_notes(w: StackedEM, codes: IntArray, weights: FloatArray | None) -> Any:
+    """Yield what the data cannot tell about the noise, in sentences."""
+    counts = np.bincount(codes, weights, minlength=len(w.classes_))
+    prior, found = counts / counts.sum(), w.shape_ not in ("none", "given")
+    rate = noise_rate(prior, w.suspected_)
+    if not w.folds_:
+        yield (
+            "There are too few rows to hold any out, so noise was not looked for"
+            + (", and only linear models and regressors are trained through T." if w.shape_ == "given" else ".")
+        )
+    if w.overlap_:
+        corrected = "Only what is surely noise counts as such." if found else "Nothing was corrected."
+        yield (
+            f"Noise and overlapping classes cannot be told apart in these data: up to {rate:.0%} of the labels may "
+            f"be wrong, or the classes overlap. {corrected} More rows or better features may tell."
+        )
+    linear = noise_rate(prior, w.linear_transition_) if found and hasattr(w, "linear_transition_") else rate
+    if abs(rate - linear) > DISAGREEMENT:
+        yield (
+            f"The estimators disagree: {rate:.0%} of the labels are wrong according to all models, {linear:.0%} "
+            "according to a linear model alone, which may be too weak for these features."
+        )
+    rare = [str(name) for name, count in zip(w.classes_, counts, strict=True) if count < RARE]
+    if rare and found:
+        listed = ", ".join(rare[:5]) + (", ..." if len(rare) > 5 else "")
+        yield (
+            "These classes have too few rows to tell how they are flipped, so their rates are drawn to those of "
+            f"the others: {listed}."
+        )
 
 
 def fit_soft(model: Any, X: Any, codes: IntArray, R: FloatArray | None, weights: FloatArray | None) -> Any:

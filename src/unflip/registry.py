@@ -108,6 +108,7 @@ ENTRIES = [
     Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", networks=1),
     Entry("volmin", "transition.volmin", "VolMin", "transition", takes_transition=True, saved=True, own_scale=True),
     Entry("stacked-em", "transition.stacked", "StackedEM", "transition", takes_transition=True, own_scale=True),
+    Entry("ridge-em", "transition.ridge", "RidgeEM", "transition", own_scale=True),
     Entry("anchor", "transition.anchor_points", "AnchorPoints", "transition"),
     Entry("dual-t", "transition.dual_t", "DualT", "transition"),
     Entry("hoc", "transition.hoc", "HOC", "transition"),

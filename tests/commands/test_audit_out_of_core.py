@@ -65,6 +65,32 @@ def test_rows_that_were_not_drawn_are_judged_by_a_model_that_has_not_seen_them(p
     assert bounded[2].n_suspects == totals.n_suspects
 
 
+def test_rows_without_a_label_are_left_out_with_a_count(people, tmp_path):
+    folder, _ = people
+    frame = pd.read_csv(folder / "people.csv", dtype={"code": str})
+    frame.loc[::10, "kind"] = " "
+    frame.to_csv(tmp_path / "gaps.csv", index=False)
+    given: dict = {"model": "logistic", "random_state": 0}
+    inside = audit_table(read_table(tmp_path / "gaps.csv", "kind", drop=["code"]), **given)
+    with pytest.warns(UserWarning, match=r"^240 of 2,400 rows have no label and are left out$"):
+        _, rows, totals = audit_out_of_core(tmp_path / "gaps.csv", "kind", rows=500, drop=["code"], **given)
+    assert totals.n_rows == 2160
+    assert totals.total == pytest.approx(inside.total)
+    assert not (rows.names.astype(int) % 10 == 0).any()
+
+
+def test_the_checks_are_those_of_the_uniform_sample(people, tmp_path):
+    folder, _ = people
+    frame = pd.read_csv(folder / "people.csv").drop(columns="code")
+    # Each row of the first half occurs twice; a tenth of the copies has another label.
+    copies = frame[:1200].assign(kind=np.where(np.arange(1200) % 10, frame["kind"][:1200], "cat"))
+    pd.concat([frame[:1200], copies]).to_csv(tmp_path / "copies.csv", index=False)
+    found = [audit_out_of_core(tmp_path / "copies.csv", "kind", most=most)[1].findings for most in (5, 10_000)]
+    assert [one.sentence for one in found[0]] == [one.sentence for one in found[1]]
+    table = read_table(tmp_path / "copies.csv", "kind")
+    assert [one.sentence for one in found[0]] == [one.sentence for one in table.findings]
+
+
 def test_several_files_name_their_rows(people):
     folder, _ = people
     errors, rows, totals = audit_out_of_core(folder / "parts", "kind", sample_size=900, drop=["code"])

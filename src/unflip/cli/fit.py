@@ -166,7 +166,12 @@ def _check_out_of_core(
         )
     if transition in registry.names("transition"):
         raise typer.BadParameter("with --out-of-core it must be auto or a file", param_hint="--transition")
-    for name, value in (("--epochs", epochs), ("--image-size", size), ("--predict-missing", missing)):
+    if missing is not None:
+        raise typer.BadParameter(
+            "with --out-of-core, rows without a label are only counted; run unflip predict MODEL DATA afterwards",
+            param_hint="--predict-missing",
+        )
+    for name, value in (("--epochs", epochs), ("--image-size", size)):
         if value is not None:
             raise typer.BadParameter("it has no meaning with --out-of-core; leave it out", param_hint=name)
 

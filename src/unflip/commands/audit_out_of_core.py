@@ -13,7 +13,7 @@ from unflip.audit import LabelAuditor, LabelErrors
 from unflip.commands.audit import Totals
 from unflip.commands.fit import CALLED, make_classifier, resolve_model
 from unflip.commands.out_of_core import connected_to, located
-from unflip.commands.row_passes import DRAW, draw_rows, row_numbers, split_rows, unused_columns
+from unflip.commands.row_passes import DRAW, draw_rows, row_numbers, sample_findings, split_rows, unused_columns
 from unflip.commands.transition import read_transition
 from unflip.metrics import clean_accuracy
 from unflip.tables import Block, Preprocessor, Table, reduce_blocks
@@ -89,6 +89,7 @@ def audit_out_of_core(
         source = settled(open_tables(paths, label, weights, drop, rows=rows, kinds=kinds, encoding=encoding), **how)
         if id is not None and id not in source.features:
             raise ValueError(f"{path} has no column {id!r} to name the rows; it has {', '.join(source.features[:30])}")
+        source = source.changed(skip_unlabeled=True)
         drawn = draw_rows(source, sample_size, random_state, how)
         n, classes = drawn.smallest.n_rows, as_labels(np.array(sorted(drawn.labels)))
         check_label_classes(classes, n, f"the label {label!r} of {path}")
@@ -120,6 +121,8 @@ def audit_out_of_core(
     names = np.concatenate([called(split.rows)[rest], found.names])
     frame = frame.drop(columns=[] if id is None else [id])
     table = Table(frame, errors.given, None, names, label, tuple(str(name) for name in classes.tolist()))
+    # Of the uniform sample: among the suspects that were kept, labels disagree far more often than in the data.
+    vars(table)["findings"] = sample_findings(split, label, [*named])
     said: dict[str, Any] = {"classes": classes, "transition_std": own.transition_std, "sample_weight": w}
     accuracy = clean_accuracy(own.given, classes[own.proba.argmax(axis=1)], own.transition, **said)
     sums = (found.n_suspects, found.n_errors, found.noisy, found.clean, found.kept, found.among)
@@ -206,8 +209,10 @@ class JudgeRows:
     limit: float  # the largest number of a row that was drawn
     most: int
 
-    def __call__(self, block: Block) -> Judged:
+    def __call__(self, block: Block) -> Judged | None:
         assert block.y is not None
+        if not len(block):  # no row has a label
+            return None
         rows: FrameRows = block.X
         new: IntArray = np.flatnonzero(row_numbers(self.seed, DRAW, rows) > self.limit)
         block.codes(self.auditor.classes_)  # refuses a label that the first pass did not see

@@ -22,7 +22,15 @@ from unflip.commands.fit import (
     make_transition_estimator,
 )
 from unflip.commands.predict import BLOCK
-from unflip.commands.row_passes import MOST_HELD_OUT, FoldSums, Split, SumFolds, draw_rows, split_rows, unused_columns
+from unflip.commands.row_passes import (
+    MOST_HELD_OUT,
+    FoldSums,
+    SumFolds,
+    draw_rows,
+    sample_findings,
+    split_rows,
+    unused_columns,
+)
 from unflip.commands.transition import read_transition
 from unflip.core import ClassSums, clean_prior
 from unflip.linear import MCLDCEClassifierCV
@@ -66,7 +74,8 @@ def fit_out_of_core(
     path : path-like or list of them
         As in :func:`predict_files`; files have the meaning that :func:`unflip.tables.read_table` gives them.
     label, weights, drop
-        The columns of the labels and of the sample weights, and columns to leave out.
+        The columns of the labels and of the sample weights, and columns to leave out. Rows whose label is missing are
+        left out, with a warning that counts them.
     encoding : str, default=None
         As in :func:`unflip.tables.read_table`.
     text : {"lsa", "wordllama"}, default="lsa"
@@ -109,6 +118,7 @@ def fit_out_of_core(
     with connected_to(dask):
         tell(f"drawing a sample from {path}")
         source = settled(open_tables(paths, label, weights, drop, rows=rows, encoding=encoding), **how)
+        source = source.changed(skip_unlabeled=True)
         drawn = draw_rows(source, MOST_HELD_OUT + sample_size, random_state, how)
         n = drawn.smallest.n_rows
         classes = as_labels(np.array(sorted(drawn.labels)))
@@ -124,7 +134,7 @@ def fit_out_of_core(
             parts = {"held out": split.held} | ({} if T is not None else {"drawn to estimate T": split.sample})
             _check_weights(drawn.weighs, split.weights, parts, f"the weights {weights!r} of {path}")
         unused = unused_columns(split.rows)
-        findings = _sample_findings(split, label)
+        findings = sample_findings(split, label)
         sample, y, w = split.taken(split.sample, unused)
         preprocessor = Preprocessor(text=text).fit(sample)
         if callable(test):
@@ -173,12 +183,6 @@ def fit_out_of_core(
     return FittedTable(
         "mcldce", "linear", model, noise, accuracy, name, baseline, n_train, len(y_test), unused, {}, findings
     )
-
-
-def _sample_findings(split: Split, label: str) -> list[Any]:
-    """Check the rows drawn, as far as they tell; their labels are those of a sample, and so are the copies."""
-    frame = split.rows.frame.reset_index(drop=True)
-    return Table(frame, split.y, None, np.arange(len(frame)), label, ()).findings
 
 
 def _estimated(

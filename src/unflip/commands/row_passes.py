@@ -1,7 +1,8 @@
 """The passes over a table of any size: rows are drawn, some are held out, and the others are summed up."""
 
+import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from unflip._validation import FloatArray, IntArray
 from unflip.commands.fit import FEWEST_HELD_OUT
 from unflip.core import ClassSums
-from unflip.tables import Block, Preprocessor, reduce_blocks
+from unflip.tables import Block, Preprocessor, Table, reduce_blocks
 from unflip.tables.read import FrameRows
 from unflip.tables.sources import TableSource, check_few
 from unflip.transition.sample import STREAMS, Draw, Smallest, key_limit
@@ -25,10 +26,11 @@ def row_numbers(seed: int, stream: int, rows: FrameRows) -> FloatArray:
     """Return a random number in [0, 1) for each row of a block, whatever the blocks are.
 
     Each file has its own stream, in which row i has number i: threads, workers, the size of the blocks and the pass
-    make no difference.
+    make no difference, nor do rows that were left out.
     """
-    bits = np.random.PCG64([STREAMS, seed, stream, int(rows.files[0])]).advance(int(rows.rows[0]))
-    return np.random.Generator(bits).random(len(rows.rows))
+    places = rows.rows
+    bits = np.random.PCG64([STREAMS, seed, stream, int(rows.files[0])]).advance(int(places[0]))
+    return np.random.Generator(bits).random(int(places[-1] - places[0]) + 1)[places - places[0]]
 
 
 class DrawRows(Draw):
@@ -36,12 +38,15 @@ class DrawRows(Draw):
 
     def __call__(self, block: Block) -> "Drawn":
         assert block.y is not None
+        if not len(block):  # no row has a label
+            return Drawn(Smallest((), self.size, 0, self.limit), Counter(), False, block.unlabeled)
         _check_finite(block)
         labels, counts = np.unique(block.y, return_counts=True)
         return Drawn(
             self.smallest(block, row_numbers(self.seed, DRAW, block.X)),
             Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True))),
             block.weights is None or bool(block.weights.any()),
+            block.unlabeled,
         )
 
 
@@ -52,18 +57,30 @@ class Drawn:
     smallest: Smallest  # the rows drawn
     labels: Counter[Any]  # how many rows have each label, among all rows
     weighs: bool  # whether any row has a weight above zero
+    unlabeled: int  # rows without a label, which are not among the others
 
     def __add__(self, other: "Drawn") -> "Drawn":
         labels = self.labels + other.labels
         check_few(list(labels))
-        return Drawn(self.smallest + other.smallest, labels, self.weighs or other.weighs)
+        unlabeled = self.unlabeled + other.unlabeled
+        return Drawn(self.smallest + other.smallest, labels, self.weighs or other.weighs, unlabeled)
 
 
 def draw_rows(source: TableSource, size: int, seed: int, how: Mapping[str, Any]) -> Drawn:
-    """Return the rows with the ``size`` smallest of their random numbers, in one pass; ``how`` is for reduce_blocks."""
+    """Return the rows with the ``size`` smallest of their random numbers, in one pass; ``how`` is for reduce_blocks.
+
+    If the source skips rows without a label, a warning counts them.
+    """
     drawn: Drawn = reduce_blocks(source, DrawRows(size, seed, key_limit(size, source.n_rows)), **how)
-    if drawn.smallest.n_kept < min(size, drawn.smallest.n_rows):  # about once in 10^9 draws: the limit was too low
+    if drawn.smallest.n_kept < min(
+        size, drawn.smallest.n_rows
+    ):  # the limit was too low: labels are missing, or once in 10^9 draws
         drawn = reduce_blocks(source, DrawRows(size, seed, 1.0), **how)
+    n, lost = drawn.smallest.n_rows, drawn.unlabeled
+    if not n:
+        raise ValueError(f"the label {source.label!r} is missing in each of the {lost:,} rows; name another column")
+    if lost:
+        warnings.warn(f"{lost:,} of {n + lost:,} rows have no label and are left out", stacklevel=3)
     return drawn
 
 
@@ -111,6 +128,12 @@ def split_rows(drawn: Drawn, share: float, sample_size: int) -> Split:
     )
 
 
+def sample_findings(split: Split, label: str, without: Sequence[str] = ()) -> list[Any]:
+    """Check the rows drawn, as far as they tell; their labels are those of a sample, and so are the copies."""
+    frame = split.rows.frame.drop(columns=list(without)).reset_index(drop=True)
+    return Table(frame, split.y, None, split.rows.rows, label, ()).findings
+
+
 def unused_columns(rows: FrameRows) -> dict[str, str]:
     """Return the columns that the drawn rows show to be unusable, each with the reason."""
     frame, numbers = rows.frame, rows.rows
@@ -139,7 +162,9 @@ class SumFolds:
     limit: float
     kept: tuple[tuple[int, int], ...] = ()
 
-    def __call__(self, block: Block) -> "FoldSums":
+    def __call__(self, block: Block) -> "FoldSums | None":
+        if not len(block):  # no row has a label
+            return None
         rows: FrameRows = block.X
         codes = block.codes(self.classes)
         X = self.preprocessor.transform(rows.frame)

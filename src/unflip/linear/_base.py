@@ -15,7 +15,8 @@ from unflip._validation import FloatArray, IntArray
 from unflip.core import ClassSums
 from unflip.core.ldce import solve_prior
 from unflip.core.one_vs_rest import binary_labels, binary_rates
-from unflip.transition import VolMin
+from unflip.transition.ridge import RidgeEM, suits_ridge
+from unflip.transition.volmin import VolMin
 
 EPSILON = float(np.finfo(np.float64).eps)
 NAMED = 5  # features in a warning
@@ -54,7 +55,8 @@ class TransitionClassifier(LinearClassifier):
         check_number(self, "alpha")
 
     def _set_transition(self, X: Any, codes: IntArray, weights: FloatArray | None) -> None:
-        T, default, sparse_T = self.transition, VolMin(random_state=self.random_state), self._keep_sparse
+        T, sparse_T = self.transition, self._keep_sparse
+        default: Any = RidgeEM() if suits_ridge(X, len(self.classes_)) else VolMin(random_state=self.random_state)
         found = resolve_transition(T, default, X, codes, self.classes_, weights, keep_sparse=sparse_T)
         self.transition_, self.transition_estimator_ = found
 

@@ -17,6 +17,7 @@ from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray, check_classes, check_transition
 from unflip.core import ClassSums, clean_centroid, decomposed_risk, linear_risk
 from unflip.core.ldce import Correction, Operator, check_operator
+from unflip.core.ridge import solve_sparse_ridge
 from unflip.linear._base import TransitionClassifier, check_number, finite_gram, solve_ridge, solve_ridge_path
 
 WIDE = 4096  # features; beyond it, and beyond the number of rows, X'X costs more than Ridge's own solvers
@@ -393,7 +394,7 @@ def _fit_rows(model: Any, X: Any, codes: IntArray, weights: FloatArray | None, a
     targets = _labels(correct, c)[codes]
     if sparse.issparse(X):
         exact = X.astype(np.float64, copy=False)
-        W, model.intercept_ = _solve_sparse(exact, targets, w, alpha, model.fit_intercept, 1e-10)
+        W, model.intercept_ = solve_sparse_ridge(exact, targets, w, alpha, model.fit_intercept)
         model.coef_ = W.T
     else:
         ridge = _ridge(model, X, targets, weights, alpha)
@@ -424,49 +425,9 @@ class _SparseFold:
 
     def risk(self, alpha: float) -> float:
         X, targets, w = self.seen
-        self.W, b = _solve_sparse(X, targets, w, alpha, self.fit_intercept, ROUGH, self.W)
+        rough = {"tol": ROUGH, "most": MOST_ROUGH, "start": self.W}
+        self.W, b = solve_sparse_ridge(X, targets, w, alpha, self.fit_intercept, **rough)
         return decomposed_risk(self.X_test @ self.W + b, *self.held_out).total
-
-
-def _solve_sparse(
-    X: Any, targets: FloatArray, w: FloatArray, alpha: float, fit_intercept: bool, tol: float, start: Any = None
-) -> tuple[FloatArray, FloatArray]:
-    """Return W (d, c) and b (c,) of the ridge regression on targets (n, c), by conjugate gradients for all at once.
-
-    X is centered without being filled in, (X - 1 m') W = X W - 1 (m' W), and the diagonal of X'X + alpha I is the
-    preconditioner. Each column stops when its residual is ``tol`` of its right-hand side.
-    """
-    total = w.sum()
-    mean = (w @ X) / total * fit_intercept
-    offset = (w @ targets) / total * fit_intercept
-
-    def product(P: FloatArray) -> FloatArray:
-        return back(X @ P - mean @ P) + alpha * P
-
-    def back(Z: FloatArray) -> FloatArray:
-        Z = Z * w[:, np.newaxis]
-        result: FloatArray = X.T @ Z - np.outer(mean, Z.sum(axis=0))
-        return result
-
-    diagonal = w @ X.power(2) - total * mean**2 + alpha
-    scale = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, np.newaxis]
-    B = back(targets - offset)
-    goal = tol * np.linalg.norm(B, axis=0)
-    W = np.zeros_like(B) if start is None else start
-    R = B if start is None else B - product(W)
-    P = Z = scale * R
-    size = np.sum(R * Z, axis=0)
-    for _ in range(MOST_ROUGH if tol == ROUGH else 10 * max(X.shape)):
-        if (np.linalg.norm(R, axis=0) <= goal).all():
-            break
-        Q = product(P)
-        curvature = np.sum(P * Q, axis=0)
-        step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)  # zero: nothing is left to do
-        W, R = W + step * P, R - step * Q
-        Z = scale * R
-        before, size = size, np.sum(R * Z, axis=0)
-        P = Z + np.divide(size, before, out=np.zeros_like(size), where=before > 0) * P
-    return W, offset - mean @ W
 
 
 def _ridge(model: Any, X: Any, targets: FloatArray, weights: FloatArray | None, alpha: float) -> Ridge:

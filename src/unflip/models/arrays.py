@@ -67,7 +67,7 @@ def as_arrays(estimator: Any, classes: NDArray[Any] | None = None) -> Any:
         return _pipeline(estimator)
     if isinstance(estimator, HistGradientBoostingClassifier | ForestClassifier | DecisionTreeClassifier):
         return TreeEnsemble.from_estimator(estimator)
-    if isinstance(estimator, LogisticRegression | ComplementNB | MultinomialNB):
+    if isinstance(estimator, LogisticRegression | ComplementNB | MultinomialNB | LinearScores):
         return LinearScores.from_estimator(estimator)
     raise ValueError(
         f"a {type(estimator).__name__} cannot be saved without code; what can be saved are {SUPPORTED}. Choose one of "
@@ -109,7 +109,7 @@ class LinearScores(_Arrays):
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """Return the scores of a fitted LogisticRegression, ComplementNB or MultinomialNB."""
+        """Return the scores of a fitted LogisticRegression, ComplementNB or MultinomialNB, or of a subclass."""
         check_is_fitted(estimator)
         model = cls()
         model._describe(estimator)
@@ -121,7 +121,7 @@ class LinearScores(_Arrays):
             return model
         coef, intercept = np.atleast_2d(estimator.coef_), np.ravel(estimator.intercept_)
         c = len(estimator.classes_)
-        if c > 2 and (estimator.solver == "liblinear" or len(coef) != c):
+        if c > 2 and (getattr(estimator, "solver", "") == "liblinear" or len(coef) != c):
             raise ValueError(
                 f"its {c} classes are fitted one against the rest; for probabilities of all at once, choose another "
                 "solver of LogisticRegression, such as 'lbfgs'"

@@ -36,6 +36,7 @@ class Block:
     start: int = 0  #: number of the first row in that file, array or partition, counted from 0
     feature_names: Sequence[str] | None = None
     index: tuple[int, int] = (0, 0)  #: number of the part in its source and of the block in its part
+    unlabeled: int = 0  #: rows next to these that have no label and were left out
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -255,7 +256,7 @@ def fold_part(part: Part, number: int, function: Callable[[Block], Any]) -> Any:
 
 
 def _numbered(part: Part, number: int) -> Iterator[Block]:
-    blocks = (block for block in part.blocks() if len(block))
+    blocks = (block for block in part.blocks() if len(block) or block.unlabeled)
     yield from (replace(block, index=(number, count)) for count, block in enumerate(blocks))
 
 

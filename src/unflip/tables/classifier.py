@@ -129,7 +129,10 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
             raise ValueError(f"{name} is not trained in epochs; leave evaluate out")
         params = classifier.get_params(deep=False)
         estimator, entry = None, registry.find_class(name)
-        linear = entry is not None and entry.family == "linear" and not entry.own_scale
+        # From a sparse matrix, which is not standardized, the classifier estimates T itself.
+        linear = (
+            entry is not None and entry.family == "linear" and not entry.own_scale and not sparse.issparse(features)
+        )
         transition = params.get("transition")
         needs_transition = entry is not None and entry.takes_transition and not entry.robust
         if linear and (hasattr(transition, "fit") or (needs_transition and transition is None)):

@@ -357,7 +357,7 @@ def kind(column: Any, max_categories: int) -> tuple[str, str]:
         if (numbers == numbers.iloc[0]).all():
             return "unused", SAME
         whole = pd.api.types.is_integer_dtype(numbers.dtype) and len(numbers) == len(column)
-        if whole and len(column) >= FEWEST_COUNTED and (np.diff(numbers.to_numpy()) == 1).all():
+        if whole and len(column) >= FEWEST_COUNTED and _numbers_rows(numbers):
             return "unused", NUMBERED
         return "number", ""
     if holds == "date":
@@ -461,6 +461,13 @@ def as_categories(column: Any, name: str, known: Collection[str | None] = ()) ->
     texts = np.array([*(_text(value, known) for value in values), np.nan], dtype=object)
     chosen: NDArray[Any] = texts[codes]  # code -1, the last, is missing
     return chosen
+
+
+def _numbers_rows(numbers: Any) -> bool:
+    """Return whether whole numbers count the rows, of which some may have been left out, or be in another order."""
+    steps, index = np.diff(numbers.to_numpy()), numbers.index
+    counted = index.dtype.kind in "iu" and index.is_unique and (steps == np.diff(index.to_numpy())).all()
+    return bool(counted or (steps == 1).all())
 
 
 def _content(dtype: Any, present: Any) -> str:

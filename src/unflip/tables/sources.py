@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from unflip.tables.read import (
     choose_features,
     column_kind,
     join_rows,
+    missing_labels,
     no_such,
     open_file,
     table_files,
@@ -333,6 +334,11 @@ class TablePart:
     def blocks(self) -> Iterator[Block]:
         how, start, name = self.how, self.start, self.file.called(self.run)
         for rows in self.file.frames(how.reading, self.run, start):
+            read, lost = len(rows.frame), 0
+            if how.skip_unlabeled and how.label_read:
+                missing = missing_labels(rows.frame[how.label_read])
+                if lost := int(missing.sum()):
+                    rows = rows[np.flatnonzero(~missing)]
             n, frame = len(rows.frame), rows.frame
             y, weights = (frame[column] if column else None for column in (how.label_read, how.weights))
             X: Any = None
@@ -341,8 +347,8 @@ class TablePart:
             elif how.features:
                 X = self._matrix(frame, Block(frame, None, None, name, start))
             names = how.features if how.numbers is not None and how.features else None
-            yield make_block(X, y, weights, name, start, names)
-            start += n
+            yield replace(make_block(X, y, weights, name, start, names), unlabeled=lost)
+            start += read
 
     def _matrix(self, frame: Any, block: Block) -> Any:
         columns = {}
@@ -377,6 +383,7 @@ class TableSource(Source):
     ) -> None:
         self.files, self.features, self.reading = files, tuple(features), reading
         self.label = self.label_read = label
+        self.skip_unlabeled = False  # if not, a row without a label is an error
         self.weights = weights
         self.named = True  # whether what a file calls its rows can be their names
         self.numbers: Any = None  # the type of the matrix; if None, the blocks hold data frames

@@ -294,7 +294,7 @@ def held_out_loss(problem: Problem) -> float:
     z = np.empty((c, len(codes)))
     for k in np.unique(folds):
         z[:, folds == k] = problem.logits(*problem.unpack(fit_model(problem.take(folds != k), np.eye(c))), folds == k)
-    t = _temperature(z, codes, np.eye(c), problem.weights)
+    t = fit_temperature(z, codes, np.eye(c), problem.weights)
     return -float(problem.weights @ log_softmax(t * z, axis=0)[codes, np.arange(len(codes))])
 
 
@@ -353,7 +353,7 @@ def cross_fit_wide(
     if T is not None:
         T = folds.refine(T, 1, known=True)
     else:
-        T = folds.refine(_sure_shares(folds.z, problem), rounds, shrink=True)
+        T = folds.refine(sure_shares(folds.z, problem.codes, problem.weights * problem.total), rounds, shrink=True)
     best = folds
     for alpha in OTHER_ALPHAS:
         other = folds.with_penalty(alpha * d, T)
@@ -385,7 +385,7 @@ class _Folds:
         w = problem.weights * (problem.total if shrink else 1.0)
         for _ in range(rounds):
             self.fit(T)
-            self.temperature = _temperature(self.z, codes, T, problem.weights)
+            self.temperature = fit_temperature(self.z, codes, T, problem.weights)
             if known:
                 break
             before, T = T, em_transition(self.posteriors, codes, T, steps=30, sample_weight=w, shrink=shrink)
@@ -414,14 +414,15 @@ class _Folds:
         return p
 
 
-def _sure_shares(z: FloatArray, problem: Problem) -> FloatArray:
-    codes, c = problem.codes, len(problem.slices)
+def sure_shares(z: FloatArray, codes: IntArray, w: FloatArray) -> FloatArray:
+    """Return T from the labels of the rows of each predicted class, of logits (c, n), that models are surest of."""
+    c = len(z)
     predicted, sure = z.argmax(axis=0), -log_softmax(z, axis=0).max(axis=0)
     counts = np.zeros((c, c))
     for k in range(c):
         rows = np.flatnonzero(predicted == k)
         rows = rows[np.argsort(sure[rows], kind="stable")[: max(10, int(SURE * len(rows)))]]
-        counts[k] = np.bincount(codes[rows], problem.weights[rows] * problem.total, minlength=c)
+        counts[k] = np.bincount(codes[rows], w[rows], minlength=c)
     return shrunk_rows(counts)
 
 
@@ -512,7 +513,7 @@ def fit_model(problem: Problem, T: FloatArray, start: FloatArray | None = None, 
     return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x)
 
 
-def _temperature(z: FloatArray, codes: IntArray, T: FloatArray, weights: FloatArray) -> float:
+def fit_temperature(z: FloatArray, codes: IntArray, T: FloatArray, weights: FloatArray) -> float:
     """Return the t that makes the noisy labels most likely under softmax(t z) T."""
     columns = T[:, codes]  # (c, n)
 
@@ -632,6 +633,13 @@ def consensus_std(
     plain = np.linalg.inv(s.T @ (s / weights[:, np.newaxis]) + added)
     covariance = plain @ (s.T @ (shared @ s) + added) @ plain
     return np.maximum(_std(B, covariance[:k, :k]), _std(B, plain[:k, :k]))
+
+
+def standard_errors(lead: FloatArray, w: FloatArray) -> float:
+    """Return the weighted mean of a difference in units of its standard error."""
+    mean = np.average(lead, weights=w)
+    error = np.sqrt(np.average((lead - mean) ** 2, weights=w) * (w @ w)) / w.sum()
+    return float(mean / max(error, 1e-12))
 
 
 def count_std(shares: FloatArray, counts: FloatArray) -> FloatArray:

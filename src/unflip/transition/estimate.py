@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
@@ -10,12 +11,14 @@ from unflip import registry
 from unflip._validation import FloatArray, check_transition
 from unflip.tables.preprocessing import Preprocessor, is_frame
 from unflip.tables.read import labeled_rows
+from unflip.transition.ridge import RidgeEM, suits_ridge
+from unflip.transition.volmin import VolMin
 
 
 def estimate_transition(
     X: Any,
     y: ArrayLike,
-    method: Any = "volmin",
+    method: Any = None,
     *,
     classes: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -31,8 +34,10 @@ def estimate_transition(
         through a :class:`~unflip.tables.Preprocessor` first.
     y : array-like of shape (n_samples,)
         Noisy labels of any kind. Rows whose label is missing are left out, with a warning that counts them.
-    method : str or estimator, default="volmin"
-        "volmin" (:class:`VolMin`), "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t"
+    method : str, estimator or None, default=None
+        If None, :class:`VolMin` is used; for a sparse X with more than 1,024 features, such as TF-IDF,
+        :class:`RidgeEM`, which takes less time than one logistic regression there. "volmin" (:class:`VolMin`),
+        "ridge-em" (:class:`RidgeEM`), "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t"
         (:class:`DualT`), "hoc" (:class:`HOC`), "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or
         "crossfit-em" (:class:`CrossFitEM`); or any estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -48,7 +53,9 @@ def estimate_transition(
     >>> estimate_transition(X, corrupt(y, symmetric(3, 0.4), random_state=0)).round(1)
     array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
     """
-    if isinstance(method, str):
+    if method is None:
+        estimator = None
+    elif isinstance(method, str):
         estimator = registry.find(method, "transition").load()()
     elif hasattr(method, "fit") and not isinstance(method, type):
         estimator = clone(method)
@@ -58,7 +65,10 @@ def estimate_transition(
     X, y, sample_weight = labeled_rows(X, y, sample_weight)
     if is_frame(X) and X.select_dtypes("number").shape[1] < X.shape[1]:
         chosen = registry.find_class(type(estimator).__name__)
-        X = Preprocessor(standardize=chosen is None or not chosen.own_scale).fit_transform(X)
+        X = Preprocessor(standardize=estimator is not None and not getattr(chosen, "own_scale", False)).fit_transform(X)
+    if estimator is None:
+        wide = suits_ridge(X, len(np.unique(np.asarray(y))))
+        estimator = RidgeEM() if wide and not params else VolMin()
     given = {"classes": classes, "random_state": random_state}
     known = estimator.get_params(deep=False)
     params |= {name: value for name, value in given.items() if value is not None and name in known}

@@ -27,7 +27,16 @@ from unflip._base import check_training_data, fit_codes, predicted_codes, seeded
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.core.ldce import solve_prior, well_conditioned
 from unflip.core.posterior import bayes, blended, calibrated, inverted_posterior, tempered
-from unflip.transition._cross_fit import ALPHA, ALPHA_SPARSE, fit_model, posterior_std, prepare
+from unflip.transition._cross_fit import (
+    ALPHA,
+    ALPHA_SPARSE,
+    fit_model,
+    is_wide,
+    posterior_std,
+    prepare,
+    standard_errors,
+)
+from unflip.transition.ridge import RidgeModel
 from unflip.transition.volmin import VolMin
 
 Folds = list[tuple[IntArray, IntArray]]
@@ -195,8 +204,9 @@ class StackedEM(BaseEstimator):
     ----------
     estimators : list of (str, classifier), default=None
         Models of the noisy posterior, with ``predict_proba``. If None: logistic regression, extra-trees,
-        logistic regression on 300 radial features ("kernel"), boosted trees and shallow ones; on sparse X, logistic
-        regression, extra-trees on 100 singular vectors and, if X is not negative, complement naive Bayes.
+        logistic regression on 300 radial features ("kernel"), boosted trees and shallow ones; on sparse X, ridge
+        regression and, if X is not negative, complement naive Bayes; and unless X is wide and not negative, as words
+        of texts are, extra-trees on 100 singular vectors.
     joint : bool, default=True
         Whether :class:`VolMin`, the joint model of T and a clean linear model, takes part and gives the start of T. If
         not, T starts from the label shares in the regions that the models are most sure about.
@@ -414,10 +424,14 @@ def default_models(X: Any, n_classes: int) -> list[tuple[str, Any]]:
     """Return the models of the noisy posterior, by name."""
     forest = ExtraTreesClassifier(200, min_samples_leaf=2)
     if sparse.issparse(X):
-        wide = X.shape[1] > 200
-        forest = make_pipeline(TruncatedSVD(100), forest) if wide else forest
-        models = [("logistic", LogisticRegression(C=10.0, max_iter=200)), ("extra-trees", forest)]
-        return models if X.nnz and X.data.min() < 0 else [*models, ("naive Bayes", ComplementNB())]  # for counts
+        models = [("ridge", RidgeModel())]
+        counts = not X.nnz or X.data.min() >= 0
+        if counts:
+            models.append(("naive Bayes", ComplementNB()))
+        if not (counts and is_wide(X)):  # words of texts alone are left to linear models
+            wide = X.shape[1] > 200
+            models.append(("extra-trees", make_pipeline(TruncatedSVD(100), forest) if wide else forest))
+        return models
     models = [("logistic", make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))), ("extra-trees", forest)]
     if len(X) <= KERNEL_ROWS:
         features = Nystroem(n_components=min(CENTERS, max(len(X) // 2, 1)))
@@ -555,13 +569,6 @@ def held_out_loss(
         stack = fit_stack([p[rest] for p in posteriors], codes[rest], w[rest], T, step)
         losses[test] = -log_likelihood(stack.mean([p[test] for p in posteriors]), codes[test], stack.transition)
     return losses
-
-
-def standard_errors(lead: FloatArray, w: FloatArray) -> float:
-    """Return the weighted mean of a difference in units of its standard error."""
-    mean = np.average(lead, weights=w)
-    error = np.sqrt(np.average((lead - mean) ** 2, weights=w) * (w @ w)) / w.sum()
-    return float(mean / max(error, 1e-12))
 
 
 def share_of(lead: FloatArray, w: FloatArray, steps: int = 200) -> float:
