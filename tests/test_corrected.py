@@ -109,12 +109,11 @@ class TestAutomatic:
     def test_says_when_noise_and_overlap_look_alike(self):
         X, y = make_blobs(300, centers=[[0, 0], [1, 0], [0, 1]], random_state=3)
         model = CorrectedClassifier(cv=3, random_state=0).fit(X, y)
-        model.overlap_ = True
-        model.witness_.suspected_ = symmetric(3, 0.3)
-        (note,) = (note for note in model._sentences(y, None) if "overlap" in note)
+        model.witness_.overlap_, model.witness_.suspected_ = True, symmetric(3, 0.3)
+        (note,) = (note for note in noise_notes(model.witness_, y, None) if "overlap" in note)
         assert "up to 30% of the labels" in note
-        model.overlap_ = False
-        assert not any("overlap" in note for note in model._sentences(y, None))
+        model.witness_.overlap_ = False
+        assert not any("overlap" in note for note in noise_notes(model.witness_, y, None))
 
     def test_symmetric_noise_gives_clean_probabilities(self):
         X, y = make_blobs(500, centers=[[0, 0], [0, 5], [5, 0]], random_state=0)
