@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unflip import CorrectedClassifier
 from unflip.core import corrected_labels
-from unflip.corrected import fit_soft
+from unflip.corrected import fit_soft, noise_notes
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import VolMin
 
