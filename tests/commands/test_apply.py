@@ -11,6 +11,7 @@ pytest.importorskip("pandas")
 
 import pandas as pd
 
+from tests.cli.conftest import invoke
 from tests.commands.conftest import make_frame
 from unflip.audit.exchange import Task, label_studio_tasks
 from unflip.commands import apply_corrections
@@ -197,3 +198,43 @@ def test_rows_without_a_label_keep_their_place(tmp_path, kind):
     apply_corrections(tmp_path / "corrections.csv", path, out, label="y")
     table = read_table(out, "y")
     assert (table.y.tolist(), table.unlabeled.names.tolist()) == (["a", "a", "a", "b", "a"], [0])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "given", "suggested"),
+    [
+        ("1.0", "2.0", "1", "2"),
+        ("1", "2", "1", "2"),
+        ("TRUE", "FALSE", "True", "False"),
+        ("true", "false", "True", "False"),
+    ],
+)
+def test_labels_are_the_same_however_they_are_written(suspects, tmp_path, before, after, given, suggested):
+    (tmp_path / "data.csv").write_text(f"a,kind\n5,{before}\n6,{after}\n7,{before}\n")
+    path = suspects([("0", given, suggested, 0.9), ("1", suggested, suggested, 0.2)])
+    done = apply_corrections(path, tmp_path / "data.csv", tmp_path / "clean.csv")
+    assert (tmp_path / "clean.csv").read_text() == f"a,kind\n5,{after}\n6,{after}\n7,{before}\n"
+    assert (done.changes, done.kept) == ([("0", before, after, "0.9")], 1)
+
+
+def test_an_encoding_that_cannot_be_found(suspects, tmp_path):
+    text = "note,kind\nЖук,кот\nёж,пёс\n"
+    (tmp_path / "data.csv").write_bytes(text.encode("cp1251"))
+    path = suspects([("0", "кот", "пёс", 0.9)])
+    done = invoke(
+        "apply",
+        path,
+        "--to",
+        tmp_path / "data.csv",
+        "--out",
+        tmp_path / "clean.csv",
+        "--encoding",
+        "cp1251",
+        "--label",
+        "kind",
+    )
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "clean.csv").read_bytes() == text.replace("Жук,кот", "Жук,пёс").encode("cp1251")
+    np.savez(tmp_path / "data.npz", X=np.eye(2), y=[0, 1])
+    with pytest.raises(ValueError, match="an encoding is for text files"):
+        apply_corrections(path, tmp_path / "data.npz", tmp_path / "clean.npz", encoding="cp1251")

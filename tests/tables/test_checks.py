@@ -59,6 +59,11 @@ class TestLabels:
             assert f"{word!r} (1 row), did you mean {meant!r}" in finding.sentence
         assert set(finding.rows) >= {0, 2, 4, 5, 6}
 
+    def test_a_typo_of_a_short_word_may_be_longer(self):
+        y = np.array(["joy"] * 60 + ["anger"] * 60 + ["joyy", "jo"])
+        (typo,) = found(pd.DataFrame({"a": np.arange(122.0) ** 2, "target": y}), "similar labels")
+        assert typo.sentence == "Some labels may be one class: 'joyy' (1 row), did you mean 'joy' (60)?"
+
     def test_other_words_are_no_typos(self, beans):
         """Numbers, short words, and classes as large as each other are different classes."""
         frame = beans.copy()

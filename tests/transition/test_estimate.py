@@ -42,9 +42,9 @@ def test_an_estimator_that_takes_no_weights_is_named():
         estimate_transition(X, y, Unweighted(), sample_weight=np.ones(150))
 
 
-@pytest.mark.parametrize("method", ["volmn", VolMin, None])
+@pytest.mark.parametrize("method", ["volmn", VolMin, 3])
 def test_unknown_method(method):
-    with pytest.raises(ValueError, match="volmin, stacked-em, anchor, dual-t"):
+    with pytest.raises(ValueError, match="volmin, stacked-em, ridge-em, anchor, dual-t"):
         estimate_transition(X, y, method)
 
 

@@ -25,6 +25,7 @@ def apply(
     id_: Annotated[str | None, Option("--id", metavar="COLUMN", help=ID, show_default=False)] = None,
     min_probability: Annotated[float, Option(min=0, max=1, help=LEAST)] = 0.0,
     log: Annotated[Path | None, Option(metavar="FILE", help=LOG, show_default="OUT.changes.csv")] = None,
+    encoding: options.Encoding = None,
     as_json: options.Json = False,
 ) -> None:
     """Apply reviewed corrections: write a copy of the data with other labels.
@@ -38,7 +39,9 @@ def apply(
     with terminal.one_sentence():
         from unflip.commands import apply_corrections
 
-        done = apply_corrections(corrections, to, out, label=label, id=id_, least=min_probability, log=log)
+        done = apply_corrections(
+            corrections, to, out, label=label, id=id_, least=min_probability, log=log, encoding=encoding
+        )
     n = len(done.changes)
     if as_json:
         counts = {"n_rows": done.n_rows, "changed": n, "confirmed": done.kept, "changed_before": done.done}

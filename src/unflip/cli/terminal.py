@@ -239,9 +239,11 @@ def print_noise(console: Console, noise: "Noise", rates: "FloatArray | None" = N
     title = "T = P(given label | clean label) in %, one row per clean label" if whole else "Noise of each clean class"
     console.print(title, highlight=False)
     console.print(table)
-    if not whole:
+    flips = bool((noise.transition.diagonal() < 1).any())
+    if not whole and flips:
         _print_flips(console, noise)
-    console.print(f"About {rate:.1%} of the labels are wrong.\n", highlight=False)
+    said = f"About {rate:.1%} of the labels are wrong." if rate or flips else "No noise was found in the labels."
+    console.print(f"{said}\n", highlight=False)
 
 
 def print_accuracies(console: Console, n_labels: int, scores: Mapping[str, "CleanAccuracy"]) -> None:

@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,11 +57,12 @@ def apply_corrections(
     id: str | None = None,
     least: float = 0.0,
     log: str | os.PathLike[str] | None = None,
+    encoding: str | None = None,
 ) -> Applied:
     """Write a copy of the data with corrected labels, and a log of the changes next to it.
 
     Everything but the labels stays as it is. Nothing is written if a row is not found, or has another label than the
-    one that was judged.
+    one that was judged; 1.0 is the label 1, as everywhere.
 
     Parameters
     ----------
@@ -81,6 +83,8 @@ def apply_corrections(
     log : path-like, default=None
         CSV file of the changes: name, given, corrected, probability_wrong, source. If None, it is called like ``out``,
         with ``.changes.csv`` at its end.
+    encoding : str, default=None
+        The encoding of text files, as in :func:`unflip.tables.read_table`; the copy has the same.
     """
     source, target = Path(data), Path(out)
     noted = _noted(Path(corrections))
@@ -93,7 +97,7 @@ def apply_corrections(
             raise ValueError(f"{corrections} has two labels for {one.name!r}; keep one of them")
     if not wanted:
         raise ValueError(f"{corrections} has no accepted correction; nothing would change")
-    applied = Applied(target, log, *_writer(source)(source, target, wanted, label, id))
+    applied = Applied(target, log, *_writer(source, encoding)(source, target, wanted, label, id))
     columns = ("name", "given", "corrected", "probability_wrong", "source")
     rows = [(*change, Path(corrections).name) for change in applied.changes]
     write_columns(log, {name: np.array([row[k] for row in rows], dtype=object) for k, name in enumerate(columns)})
@@ -171,14 +175,16 @@ Wanted = Mapping[str, Correction]
 Done = tuple[str, list[tuple[str, str, str, str]], int, int, int]
 
 
-def _writer(source: Path) -> Callable[[Path, Path, Wanted, str | None, str | None], Done]:
+def _writer(source: Path, encoding: str | None) -> Callable[[Path, Path, Wanted, str | None, str | None], Done]:
     kind = _kind(source)
+    if encoding is not None and (source.is_dir() or kind not in (*TEXT, *JSON_LINES)):
+        raise ValueError(f"an encoding is for text files, but {source} is not one; leave it out")
     if source.is_dir():
         return _write_images
     if kind in TEXT:
-        return _write_text
+        return partial(_write_text, encoding=encoding)
     if kind in JSON_LINES:
-        return _write_json_lines
+        return partial(_write_json_lines, encoding=encoding)
     if kind == ".npz":
         return _write_npz
     if kind == ".parquet" or kind in ARROW:
@@ -202,19 +208,20 @@ class _Changes:
         if name in self.seen:
             raise ValueError(f"{self.source} has more than one row called {name!r}; name the rows with --id COLUMN")
         self.seen.add(name)
-        if one.given is not None and label != one.given.strip():
-            if label != one.corrected:
+        if one.given is not None and not _same(label, one.given.strip()):
+            if not _same(label, one.corrected):
                 raise ValueError(
                     f"row {name!r} of {self.source} has the label {label!r}, but {one.given!r} was judged; is this the "
                     "file that was audited? Name the label and the rows with --label and --id"
                 )
             self.done += 1
             return None
-        if label == one.corrected:
+        if _same(label, one.corrected):
             self.kept += 1
             return None
-        self.made.append((name, label, one.corrected, one.probability))
-        return one.corrected
+        new = _written_like(label, one.corrected)
+        self.made.append((name, label, new, one.probability))
+        return new
 
     def result(self, label: str, n_rows: int) -> Done:
         if lost := [name for name in self.wanted if name not in self.seen]:
@@ -225,9 +232,11 @@ class _Changes:
         return label, self.made, self.kept, self.done, n_rows
 
 
-def _write_text(source: Path, target: Path, wanted: Wanted, label: str | None, id: str | None) -> Done:
+def _write_text(
+    source: Path, target: Path, wanted: Wanted, label: str | None, id: str | None, encoding: str | None = None
+) -> Done:
     """Rewrite a CSV file, record by record; those without a change are copied as they are written."""
-    form: Any = open_file(str(source))
+    form: Any = open_file(str(source), encoding)
     header = list(form.header)
     for name in (label, id):
         if name is not None and name not in header:
@@ -267,7 +276,7 @@ def _label_that_agrees(rows: Iterator[tuple[str, list[str]]], header: list[str],
         one = wanted.get(name)
         if one is not None and one.given is not None:
             met += 1
-            right.update(k for k, cell in enumerate(cells[: len(header)]) if cell.strip() == one.given.strip())
+            right.update(k for k, cell in enumerate(cells[: len(header)]) if _same(cell.strip(), one.given.strip()))
     agree = [header[k] for k, times in right.items() if times == met]
     if len(agree) != 1:
         raise ValueError(f"{source} needs --label COLUMN: {len(agree)} columns have the labels that were judged")
@@ -319,10 +328,12 @@ class _opened:
             file.close()
 
 
-def _write_json_lines(source: Path, target: Path, wanted: Wanted, label: str | None, id: str | None) -> Done:
+def _write_json_lines(
+    source: Path, target: Path, wanted: Wanted, label: str | None, id: str | None, encoding: str | None = None
+) -> Done:
     changes, n = _Changes(wanted, source), 0
     label = _needed(label, source)
-    form = open_file(str(source)) if _kind(source) in JSON_LINES else None
+    form = open_file(str(source), encoding)
     with replaced(target) as partial, _opened(source, target, partial, form) as (file, written):
         for line in file:
             if not line.strip():
@@ -426,6 +437,32 @@ def _needed(label: str | None, source: Path) -> str:
     if label is None:
         raise ValueError(f"{source} needs --label COLUMN, the column of its labels")
     return label
+
+
+def _same(label: str, other: str) -> bool:
+    """Return whether two labels are the same, however they are written: 1.0 is 1, and TRUE is True."""
+    return label == other or _canonical(label) == _canonical(other) is not None
+
+
+def _canonical(label: str) -> int | bool | None:
+    """Return the whole number or the boolean that a label means, if any."""
+    if label.lower() in ("true", "false"):
+        return label.lower() == "true"
+    try:
+        number = float(label)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
+
+
+def _written_like(label: str, new: str) -> str:
+    """Return a new label in the way that the old one is written: 2.0 next to 1.0, and FALSE next to TRUE."""
+    before, after = _canonical(label), _canonical(new)
+    if isinstance(before, bool) and isinstance(after, bool):
+        return new.upper() if label.isupper() else new.lower() if label.islower() else new
+    _, point, zeros = label.partition(".")
+    is_decimal = point and before is not None and not zeros.strip("0")
+    return f"{after}.{zeros}" if is_decimal and after is not None and "." not in new else new
 
 
 def _like(value: Any, text: str) -> Any:

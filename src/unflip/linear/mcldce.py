@@ -425,7 +425,7 @@ class _SparseFold:
 
     def risk(self, alpha: float) -> float:
         X, targets, w = self.seen
-        rough = {"tol": ROUGH, "most": MOST_ROUGH, "start": self.W}
+        rough: dict[str, Any] = {"tol": ROUGH, "most": MOST_ROUGH, "start": self.W}
         self.W, b = solve_sparse_ridge(X, targets, w, alpha, self.fit_intercept, **rough)
         return decomposed_risk(self.X_test @ self.W + b, *self.held_out).total
 

@@ -159,7 +159,8 @@ def _check_spelling(names: list[str], counts: IntArray, codes: IntArray, label: 
             meant[k] = spelled[word]
             continue
         spelled[word] = k
-        if len(word) < SHORTEST:
+        if len(word) < SHORTEST:  # too short to be a typo itself, but a typo of it may be longer
+            shorter.setdefault(word, []).append(k)
             continue
         variants = {word} | {word[:i] + word[i + 1 :] for i in range(len(word))}
         near = {j for variant in variants for j in shorter.get(variant, []) if counts[j] >= RARER * counts[k]}

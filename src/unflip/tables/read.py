@@ -260,8 +260,13 @@ def _spaces(y: Any) -> tuple[str, ...]:
     rows = around if codes is None else np.append(around, False)[codes]
     if not around.any():
         return ()
-    such = str(given[around][0])
-    return (f"{rows.sum():,} labels had spaces around them, such as {such!r}; the spaces were left out.",)
+    such, n = str(given[around][0]), int(rows.sum())
+    said = (
+        f"1 label had spaces around it, {such!r}"
+        if n == 1
+        else f"{n:,} labels had spaces around them, such as {such!r}"
+    )
+    return (f"{said}; the spaces were left out.",)
 
 
 # Columns --------------------------------------------------------------------------------------------------------------

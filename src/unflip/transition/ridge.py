@@ -118,7 +118,7 @@ class RidgeEM(BaseEstimator):
             W, b = ridge_scores(X[seen], codes[seen], w[seen], c, self.alpha)
             z[~seen] = X[~seen].astype(np.float32) @ W + b
         share = w / w.sum()
-        noisy_prior = np.bincount(codes, share, minlength=c)
+        noisy_prior: FloatArray = np.bincount(codes, share, minlength=c).astype(np.float64)
         q = softmax(fit_temperature(z.T, codes, np.eye(c), share) * z, axis=1)
         q = (len(codes) * q + noisy_prior) / (len(codes) + 1)  # no label is ruled out
         start = sure_shares(z.T, codes, w)
@@ -135,7 +135,8 @@ class RidgeEM(BaseEstimator):
 
 def _fitted(q: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray, step: Any) -> tuple[FloatArray, ...]:
     """Return T, the clean posteriors through it, and the probability of each label; ``step(p, T)`` is the next T."""
-    prior, share = np.bincount(codes, w, minlength=len(T)) / w.sum(), w / w.sum()
+    share = w / w.sum()
+    prior: FloatArray = np.bincount(codes, share, minlength=len(T)).astype(np.float64)
     for _ in range(ROUNDS):
         p = inverted_posterior(q, T, solve_prior(prior, T))
         p = tempered(p, fit_temperature(np.log(np.maximum(p, 1e-12)).T, codes, T, share))
@@ -160,8 +161,8 @@ def ridge_scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Return W (d, c) and b (c,) of the logits of :class:`RidgeModel`, in float32."""
     X = sparse.csr_array(X).astype(np.float32)
-    w = np.ones(len(codes), dtype=np.float32) if weights is None else weights.astype(np.float32)
-    targets = np.eye(n_classes, dtype=np.float32)[codes]
+    w: Any = np.ones(len(codes), dtype=np.float32) if weights is None else weights.astype(np.float32)
+    targets: Any = np.eye(n_classes, dtype=np.float32)[codes]
     penalty = alpha * float(w @ X.power(2).sum(axis=1)) / float(w.sum())
     W, b = solve_sparse_ridge(X, targets, w, max(penalty, 1e-12), tol=TOL, most=MOST)
     return n_classes * W, n_classes * b

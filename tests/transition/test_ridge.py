@@ -1,0 +1,74 @@
+"""RidgeEM: T of wide sparse data, and the ridge regression with probabilities that it uses."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import softmax
+from sklearn.linear_model import Ridge
+
+from unflip.linear import MCLDCEClassifier
+from unflip.metrics import transition_error
+from unflip.models.arrays import LinearScores, as_arrays
+from unflip.noise import corrupt, pairflip, symmetric
+from unflip.transition import RidgeEM, VolMin, estimate_transition
+from unflip.transition.ridge import ALPHA, RidgeModel
+
+
+@pytest.fixture(scope="module")
+def words():
+    """1,500 texts of 1,200 words in four classes, whose own words are more frequent."""
+    random = np.random.default_rng(0)
+    y = random.integers(4, size=1500)
+    rates = 0.004 + 0.02 * np.eye(4)[y].repeat(300, axis=1)
+    return sparse.csr_array((random.random((1500, 1200)) < rates).astype(np.float64)), y
+
+
+def test_the_model_is_ridge_regression_on_one_hot_labels(words):
+    X, y = words
+    weights = np.linspace(0.5, 2, len(y))
+    penalty = ALPHA * (weights @ X.sum(axis=1)) / weights.sum()
+    ridge = Ridge(penalty, solver="sparse_cg", tol=1e-12).fit(X, np.eye(4)[y], weights)
+    model = RidgeModel().fit(X, y, weights)
+    np.testing.assert_allclose(model.predict_proba(X), softmax(4 * ridge.predict(X), axis=1), atol=0.01)
+    saved = as_arrays(model)
+    assert type(saved) is LinearScores
+    np.testing.assert_array_equal(saved.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("make", [symmetric, pairflip])
+def test_finds_the_noise(words, make):
+    X, y = words
+    T = make(4, 0.3)
+    found = RidgeEM().fit(X, np.array(list("abcd"))[corrupt(y, T, random_state=0)])
+    assert transition_error(found.transition_, T) < 0.15
+    assert found.classes_.tolist() == list("abcd")
+    # One rate unless the labels show more than one.
+    assert (len(np.unique(found.transition_.round(6))) == 2) == (make is symmetric)
+    assert (found.transition_std_ < 0.1).all()
+
+
+def test_weights_are_repetitions_and_zero_is_absence(words):
+    X, y = words
+    noisy = corrupt(y, pairflip(4, 0.3), random_state=0)
+    weights = np.random.default_rng(1).integers(0, 3, size=len(y))
+    repeated = np.repeat(np.arange(len(y)), weights)
+    one, other = RidgeEM().fit(X, noisy, weights), RidgeEM().fit(X[repeated], noisy[repeated])
+    np.testing.assert_allclose(one.transition_, other.transition_, atol=0.01)  # no label is ruled out, by the rows
+
+
+def test_is_the_default_for_wide_sparse_data_only(words):
+    X, y = words
+    noisy = corrupt(y, pairflip(4, 0.3), random_state=0)
+    np.testing.assert_array_equal(estimate_transition(X, noisy), RidgeEM().fit(X, noisy).transition_)
+    model = MCLDCEClassifier().fit(X, noisy)
+    assert isinstance(model.transition_estimator_, RidgeEM)
+    assert model.score(X, y) > 0.8
+    narrow = X[:, ::30].toarray()
+    np.testing.assert_array_equal(estimate_transition(narrow, noisy), VolMin().fit(narrow, noisy).transition_)
+    assert isinstance(MCLDCEClassifier().fit(narrow, noisy).transition_estimator_, VolMin)
+
+
+def test_rows_that_are_all_the_same():
+    X = sparse.csr_array(np.ones((10, 3)))
+    with pytest.raises(ValueError, match="needs different rows"):
+        RidgeEM().fit(X, [0, 1] * 5)
