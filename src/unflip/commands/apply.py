@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unflip._output import SEPARATORS, check_place, replaced, replaced_folder, write_columns
+from unflip._output import (
+    SEPARATORS,
+    check_apart,
+    check_place,
+    replaced,
+    replaced_folder,
+    together,
+    unguarded,
+    write_columns,
+)
 from unflip.audit.exchange import read_answers
 from unflip.tables import read_table
 from unflip.tables.read import ARROW, JSON_LINES, PARQUET, TEXT, missing_labels, no_such, open_file, table_suffix
@@ -86,17 +95,18 @@ def apply_corrections(
     noted = _noted(Path(corrections))
     label, id = label or noted.get("label"), id or noted.get("id")
     log = _plain(target).with_name(_plain(target).name + ".changes.csv") if log is None else Path(log)
-    _check_paths(source, target, log)
+    _check_paths(source, target, log, Path(corrections))
     wanted: dict[str, Correction] = {}
     for one in read_corrections(corrections, least):
         if wanted.setdefault(one.name, one).corrected != one.corrected:
             raise ValueError(f"{corrections} has two labels for {one.name!r}; keep one of them")
     if not wanted:
         raise ValueError(f"{corrections} has no accepted correction; nothing would change")
-    applied = Applied(target, log, *_writer(source)(source, target, wanted, label, id))
-    columns = ("name", "given", "corrected", "probability_wrong", "source")
-    rows = [(*change, Path(corrections).name) for change in applied.changes]
-    write_columns(log, {name: np.array([row[k] for row in rows], dtype=object) for k, name in enumerate(columns)})
+    with together():
+        applied = Applied(target, log, *_writer(source)(source, target, wanted, label, id))
+        columns = ("name", "given", "corrected", "probability_wrong", "source")
+        rows = [(*change, Path(corrections).name) for change in applied.changes]
+        write_columns(log, {name: np.array([row[k] for row in rows], dtype=object) for k, name in enumerate(columns)})
     return applied
 
 
@@ -115,6 +125,8 @@ def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[C
     with source.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, delimiter=SEPARATORS[source.suffix.lower()])
         there = list(reader.fieldnames or ())
+        # The page exports values as they are, in a file without suggestions.
+        plain = (lambda cell: cell) if "suggested" not in there or _noted(source).get("raw") else unguarded
         if "name" not in there or not {"corrected", "suggested"} & set(there):
             raise ValueError(
                 f"{source} must have the columns name, and corrected or suggested; it has {', '.join(there)}"
@@ -125,9 +137,11 @@ def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[C
             answer = (row.get("accepted") or "").strip().lower()
             if "accepted" in there and answer not in YES | NO:
                 raise ValueError(f"line {number} of {source} has {answer!r} in the column accepted; write yes or no")
-            corrected = (row.get("corrected") or "").strip() or (row.get("suggested") or "").strip()
+            answers = (plain(row.get(name) or "").strip() for name in ("corrected", "suggested"))
+            corrected = next(filter(None, answers), "")
             if (answer in YES or "accepted" not in there) and corrected and float(probability or 1) >= least:
-                found.append(Correction(row["name"], row.get("given"), corrected, probability))
+                given = row.get("given")
+                found.append(Correction(plain(row["name"]), given and plain(given), corrected, probability))
     return found
 
 
@@ -146,7 +160,7 @@ def _plain(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(".gz").removesuffix(Path(path.name.removesuffix(".gz")).suffix))
 
 
-def _check_paths(source: Path, target: Path, log: Path) -> None:
+def _check_paths(source: Path, target: Path, log: Path, corrections: Path) -> None:
     if not source.exists():
         raise FileNotFoundError(f"{source} does not exist")
     if target.exists() and target.samefile(source):
@@ -158,6 +172,7 @@ def _check_paths(source: Path, target: Path, log: Path) -> None:
         raise ValueError(f"{target} must end like {source.name}: it is a copy with other labels, of the same kind")
     for path in (target, log):
         check_place(path)
+    check_apart([target, log], [source, corrections])
 
 
 def _kind(path: Path) -> str:

@@ -296,13 +296,16 @@ def write_audit(
     id: str | None = None,
     exports: Sequence[str] = (),
     totals: Totals | None = None,
+    raw: bool = False,
 ) -> dict[str, Any]:
     """Write what an audit found to a folder, and return its summary.
 
     ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary. ``id`` is the column that
     names the rows, if there is one (:func:`named_by`); :func:`apply_corrections` will look for it. ``exports`` are
     tools that get the suspects to review, "label-studio" and "argilla", see :mod:`unflip.audit.exchange`. ``totals``
-    are the numbers of all labels, if ``errors`` are only some of them; then there is no labels.csv.
+    are the numbers of all labels, if ``errors`` are only some of them; then there is no labels.csv. Unless ``raw``,
+    text in the CSV files that a spreadsheet would take for a formula gets an apostrophe; :func:`apply_corrections`
+    reads it without.
 
     ::
 
@@ -323,7 +326,7 @@ def write_audit(
     scores = {name: interval(score) for name, score in compared.items()}
     summary = summarize(errors, totals) | ({"clean_accuracy": scores} if scores else {})
     summary["findings"] = [finding.as_json() for finding in table.findings]
-    summary["columns"] = {"label": table.label, "id": id}
+    summary["columns"] = {"label": table.label, "id": id} | ({"raw": True} if raw else {})
     review = review_of(errors, table)
     page = audit_page(
         errors,
@@ -348,7 +351,7 @@ def write_audit(
             }
             if name == "suspects.csv":
                 columns |= review.columns(table.names, columns)
-            write_columns(partial / name, columns)
+            write_columns(partial / name, columns, raw)
         text = json.dumps({"made_with": f"unflip {__version__}", "data": title, **summary}, indent=1)
         (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
         write_page(page, partial / "index.html")
