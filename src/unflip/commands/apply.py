@@ -137,8 +137,8 @@ def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[C
             answer = (row.get("accepted") or "").strip().lower()
             if "accepted" in there and answer not in YES | NO:
                 raise ValueError(f"line {number} of {source} has {answer!r} in the column accepted; write yes or no")
-            answers = (plain(row.get(name) or "").strip() for name in ("corrected", "suggested"))
-            corrected = next(filter(None, answers), "")
+            texts = (plain(row.get(name) or "").strip() for name in ("corrected", "suggested"))
+            corrected = next(filter(None, texts), "")
             if (answer in YES or "accepted" not in there) and corrected and float(probability or 1) >= least:
                 given = row.get("given")
                 found.append(Correction(plain(row["name"]), given and plain(given), corrected, probability))
