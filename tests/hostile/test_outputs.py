@@ -24,33 +24,39 @@ class TestTogether:
     def test_all_or_none(self, tmp_path):
         (tmp_path / "old").write_text("old")
         before = everything(tmp_path)
-        with pytest.raises(ValueError, match="third"), together():
-            write_whole(tmp_path / "old", "new")
-            with replaced_folder(tmp_path / "folder") as partial:
-                write_columns(partial / "inside.csv", {"a": np.arange(3)})
-                assert (partial / "inside.csv").exists()  # what is inside is there at once
-            raise ValueError("the third output failed")
+
+        def write(rows):
+            with together():
+                write_whole(tmp_path / "old", "new")
+                with replaced_folder(tmp_path / "folder") as partial:
+                    write_columns(partial / "inside.csv", {"a": np.arange(3)})
+                    assert (partial / "inside.csv").exists()  # what is inside is there at once
+                write_columns(tmp_path / "last.csv", {"a": np.arange(3), "b": np.arange(rows)})
+                assert (tmp_path / "old").read_text() == "old"
+
+        with pytest.raises(ValueError, match="longer"):
+            write(4)
         assert everything(tmp_path) == before
-        with together():
-            write_whole(tmp_path / "old", "new")
-            with replaced_folder(tmp_path / "folder") as partial:
-                write_columns(partial / "inside.csv", {"a": np.arange(3)})
-            assert everything(tmp_path).keys() >= before.keys()
-            assert (tmp_path / "old").read_text() == "old"
-        assert sorted(map(str, everything(tmp_path))) == ["folder/inside.csv", "old"]
+        write(3)
+        assert sorted(map(str, everything(tmp_path))) == ["folder/inside.csv", "last.csv", "old"]
 
     def test_what_took_its_place_is_taken_back(self, tmp_path):
         """The last output cannot be moved to its place: the others are as they were."""
         for name in ("file", "folder/x", "last/keep"):
             write_whole(tmp_path / name, "old")
         before = everything(tmp_path)
-        with pytest.raises(OSError, match="last"), together():
-            write_whole(tmp_path / "file", "new")
-            write_whole(tmp_path / "new", "new")
-            with replaced_folder(tmp_path / "folder") as partial:
-                (partial / "x").write_text("new")
-            write_whole(tmp_path / "other" / "last", "new")
-            (tmp_path / "other").rename(tmp_path / "gone")
+
+        def write():
+            with together():
+                write_whole(tmp_path / "file", "new")
+                write_whole(tmp_path / "new", "new")
+                with replaced_folder(tmp_path / "folder") as partial:
+                    (partial / "x").write_text("new")
+                write_whole(tmp_path / "other" / "last", "new")
+                (tmp_path / "other").rename(tmp_path / "gone")
+
+        with pytest.raises(OSError, match="last"):
+            write()
         shutil.rmtree(tmp_path / "gone")
         assert everything(tmp_path) == before
 
@@ -89,7 +95,8 @@ class TestFullDisk:
         done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
         assert done.returncode == 1
         last = done.stderr.strip().splitlines()[-1]
-        assert last.startswith(f"unflip: {tmp_path / 'page'}") and "larger than the system allows" in last
+        assert last.startswith(f"unflip: {tmp_path / 'page'}")
+        assert "larger than the system allows" in last
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
