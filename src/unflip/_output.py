@@ -63,7 +63,7 @@ def check_place(path: str | os.PathLike[str]) -> None:
     """Refuse, before any work, a path where nothing can be written."""
     if str(path) == "-":
         raise ValueError("a folder cannot be written to standard output; name a folder instead of -")
-    target = Path(path).resolve()
+    target = Path(os.path.realpath(path))  # also of a link that leads in a circle
     for parent in target.parents:
         if all((parent / name).is_file() for name in MODEL):
             raise ValueError(f"{target} is inside the saved model {parent}, which it would damage; name another place")
@@ -78,8 +78,8 @@ def check_apart(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
     """Refuse an output that is an input, or another output."""
     for k, out in enumerate(outputs):
         for other, what in (*((path, "an input") for path in inputs), *((path, "an output") for path in outputs[:k])):
-            same = out.samefile(other) if out.exists() and other.exists() else out.resolve() == other.resolve()
-            if same and "-" not in (str(out), str(other)):
+            same = os.path.realpath(out) == os.path.realpath(other)
+            if (same or (out.exists() and other.exists() and out.samefile(other))) and "-" not in (str(out), str(other)):
                 raise ValueError(f"{out} is {what} of this command as well; choose another name to write to")
 
 
@@ -255,7 +255,7 @@ def replaced_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     a whole folder at any moment; elsewhere a process that is killed between two renames leaves the old one next to it,
     which :func:`recover` brings back.
     """
-    folder = Path(path).resolve()
+    folder = Path(os.path.realpath(path))
     with _outputs() as outputs, _full_disk_is_said(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         recover(folder)
@@ -303,7 +303,7 @@ def full_disk(error: BaseException | None) -> int | None:
 
 def recover(path: str | os.PathLike[str]) -> None:
     """Bring a folder back that was moved aside by a process that was then killed."""
-    folder = Path(path).resolve()
+    folder = Path(os.path.realpath(path))
     if not folder.exists() and folder.parent.is_dir():
         for aside in sorted(folder.parent.glob(f".{glob.escape(folder.name)}.*{ASIDE}"), reverse=True):
             with suppress(OSError):  # a folder that is read-only, or another process that was faster

@@ -2,17 +2,20 @@
 
 import csv
 import gzip
+import io
 import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from unflip._input import check_file, check_there, opened, parse_json, read_json
 from unflip._output import (
     SEPARATORS,
     check_apart,
@@ -24,6 +27,7 @@ from unflip._output import (
     write_columns,
 )
 from unflip.audit.exchange import read_answers
+from unflip.datasets.npz import read_arrays
 from unflip.tables import read_table
 from unflip.tables.read import ARROW, JSON_LINES, PARQUET, TEXT, missing_labels, no_such, open_file, table_suffix
 
@@ -113,8 +117,7 @@ def apply_corrections(
 def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[Correction]:
     """Return the accepted corrections of a file, see :func:`apply_corrections`."""
     source = Path(path)
-    if not source.exists():
-        raise FileNotFoundError(f"{source} does not exist")
+    check_file(source)
     if source.suffix.lower() == ".json":
         answers = [Correction(*answer) for answer in read_answers(source)]
         return [one for one in answers if float(one.probability or 1) >= least]
@@ -148,7 +151,7 @@ def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[C
 def _noted(path: Path) -> dict[str, Any]:
     """Return what the audit in whose folder the corrections are noted about its data."""
     try:
-        summary = json.loads((path.parent / "summary.json").read_text(encoding="utf-8"))
+        summary = read_json(path.parent / "summary.json")
     except (OSError, ValueError):
         return {}
     columns = summary.get("columns", {}) if isinstance(summary, dict) else {}
@@ -161,8 +164,7 @@ def _plain(path: Path) -> Path:
 
 
 def _check_paths(source: Path, target: Path, log: Path, corrections: Path) -> None:
-    if not source.exists():
-        raise FileNotFoundError(f"{source} does not exist")
+    check_there(source)
     if target.exists() and target.samefile(source):
         raise ValueError(f"{target} is the data itself; choose another name, so that the labels as they were are kept")
     if source.is_dir():
@@ -290,7 +292,7 @@ def _label_that_agrees(rows: Iterator[tuple[str, list[str]]], header: list[str],
 
 
 def _records(source: Path, form: Any) -> Iterator[tuple[list[str], str]]:
-    with _open(source, form) as file:
+    with _reading(source, form) as file:
         records = (record for record in _raw_records(file, form) if record[0])
         next(records)
         yield from records
@@ -311,27 +313,20 @@ def _raw_records(file: Any, form: Any) -> Iterator[tuple[list[str], str]]:
         yield cells, raw
 
 
-def _open(path: Path, form: Any, mode: str = "r", like: Path | None = None) -> Any:
-    """Open text, compressed if ``like``, or the path itself, says so."""
-    encoding = getattr(form, "encoding", "utf-8")
-    if (like or path).name.lower().endswith(".gz"):
-        return gzip.open(path, mode + "t", encoding=encoding, newline="")
-    return path.open(mode, encoding=encoding, newline="")
+@contextmanager
+def _reading(path: Path, form: Any) -> Iterator[Any]:
+    """Open the text of a file, decompressed."""
+    with opened(path) as raw:
+        yield io.TextIOWrapper(raw, getattr(form, "encoding", "utf-8"), newline="")
 
 
-class _opened:
-    """The source to read and a partial file to write, both closed at the end."""
-
-    def __init__(self, source: Path, target: Path, partial: Path, form: Any) -> None:
-        self.files = (lambda: _open(source, form), lambda: _open(partial, form, "w", target))
-
-    def __enter__(self) -> Any:
-        self.open = [make() for make in self.files]
-        return self.open
-
-    def __exit__(self, *error: Any) -> None:
-        for file in self.open:
-            file.close()
+@contextmanager
+def _opened(source: Path, target: Path, partial: Path, form: Any) -> Iterator[tuple[Any, Any]]:
+    """Open the source to read and a partial file to write, compressed if the target's name says so."""
+    is_compressed = target.name.lower().endswith(".gz")
+    how: dict[str, Any] = {"encoding": getattr(form, "encoding", "utf-8"), "newline": ""}
+    with _reading(source, form) as file, (gzip.open if is_compressed else open)(partial, "wt", **how) as written:
+        yield file, written
 
 
 def _write_json_lines(source: Path, target: Path, wanted: Wanted, label: str | None, id: str | None) -> Done:
@@ -342,7 +337,7 @@ def _write_json_lines(source: Path, target: Path, wanted: Wanted, label: str | N
         for line in file:
             if not line.strip():
                 continue
-            row = json.loads(line)
+            row = parse_json(line)
             if id is not None and id not in row:
                 no_such(id, row, f"row {n} of {source} has no value")
             given = "" if row.get(label) is None else str(row[label]).strip()
@@ -386,8 +381,7 @@ def _write_npz(source: Path, target: Path, wanted: Wanted, label: str | None, id
     if table.y is None or table.label is None:
         raise ValueError(f"{source} has no labels; name their key with --label")
     changes = _Changes(wanted, source)
-    with np.load(source, allow_pickle=False) as arrays:
-        found = {name: arrays[name] for name in arrays.files}
+    found: dict[str, Any] = dict(read_arrays(source))
     if table.label not in found:
         raise ValueError(f"the labels of {source} are in another file, {table.label}; correct them there")
     y = found[table.label]

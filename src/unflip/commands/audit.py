@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from unflip import __version__
+from unflip._input import check_file, read_npy
 from unflip._output import write_columns
 from unflip._validation import FloatArray, IntArray
 from unflip.audit import LabelAuditor, LabelErrors, find_label_errors
@@ -39,6 +40,7 @@ from unflip.commands.fit import (
 from unflip.commands.folders import written_folder
 from unflip.commands.predict import predict_table
 from unflip.core.ldce import solve_prior
+from unflip.datasets.npz import read_arrays
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table, read_table
 from unflip.tables.read import no_such
@@ -216,9 +218,9 @@ def read_probabilities(path: str | os.PathLike[str], table: Table) -> FloatArray
     classes, n = np.unique(labels(table)), len(table.names)
     suffix = Path(path).suffix.lower()
     if suffix in (".npy", ".npz"):
+        check_file(path)
         try:
-            loaded = np.load(path, allow_pickle=False)
-            proba = loaded if suffix == ".npy" else next(iter(loaded.values()))
+            proba = read_npy(path) if suffix == ".npy" else next(iter(read_arrays(Path(path)).values()))
         except (OSError, ValueError, StopIteration) as error:
             raise ValueError(f"{path} cannot be read as an array: {error}") from error
         return np.asarray(proba, dtype=np.float64)

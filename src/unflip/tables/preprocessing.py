@@ -260,7 +260,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         if not is_frame(X):
             return
         there = list(_named(X).columns)
-        missing = [name for name in (*self.numbers_, *self.categories_, *self.texts_) if name not in there]
+        known = set(there)
+        missing = [name for name in (*self.numbers_, *self.categories_, *self.texts_) if name not in known]
         if missing:
             near = nearest(missing[0], there)
             raise ValueError(
@@ -348,6 +349,13 @@ def kind(column: Any, max_categories: int) -> tuple[str, str]:
     """
     import pandas as pd
 
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":  # tables of numbers may have many columns
+        values = column.to_numpy()
+        values = values[values == values]
+        if len(values) == 0 or (values == values[0]).all():
+            return "unused", SAME if len(values) else EMPTY
+        counts_rows = column.dtype.kind != "f" and len(values) >= FEWEST_COUNTED and (np.diff(values) == 1).all()
+        return ("unused", NUMBERED) if counts_rows else ("number", "")
     present = column.dropna()
     if len(present) == 0:
         return "unused", EMPTY
