@@ -79,7 +79,10 @@ def check_apart(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
     for k, out in enumerate(outputs):
         for other, what in (*((path, "an input") for path in inputs), *((path, "an output") for path in outputs[:k])):
             same = os.path.realpath(out) == os.path.realpath(other)
-            if (same or (out.exists() and other.exists() and out.samefile(other))) and "-" not in (str(out), str(other)):
+            if (same or (out.exists() and other.exists() and out.samefile(other))) and "-" not in (
+                str(out),
+                str(other),
+            ):
                 raise ValueError(f"{out} is {what} of this command as well; choose another name to write to")
 
 

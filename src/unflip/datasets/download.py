@@ -175,7 +175,7 @@ def check_secure(url: str) -> None:
     """Refuse an address that is not https, unless it is this machine itself."""
     parts = urlsplit(url)
     if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise ValueError(f"{url} is not https; files are downloaded by https only")
+        raise ConnectionError(f"{url} is not https; files are downloaded by https only")
 
 
 def _retrieve(download: Download, path: Path, progress: Progress | None) -> None:

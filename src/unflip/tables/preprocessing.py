@@ -15,7 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unflip._validation import FloatArray
+from unflip._validation import LARGEST, FloatArray, check_range
 from unflip.models.folder import Savable
 from unflip.tables.read import DECIMAL_COMMA, _number, as_frame, nearest
 from unflip.tables.text import (
@@ -133,7 +133,9 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         if self.texts_ and not self.embedding_:
             frame = _named(X)
             self.texts_ = {name: fit_tfidf(as_texts(frame[name]), lsa=self.text == "lsa") for name in self.texts_}
-        numbers = self._numbers(X)
+        numbers = check_range(
+            self._numbers(X), [name if isinstance(name, str) else f"x{name}" for name in self.numbers_]
+        )
         self.median_, self.mean_, self.scale_ = np.zeros((3, 0))
         if sparse.issparse(numbers):
             self.median_, self.mean_, self.scale_ = np.repeat([[0.0], [0.0], [1.0]], len(self.numbers_), axis=1)
@@ -426,6 +428,12 @@ def as_numbers(column: Any, name: str) -> FloatArray:
     if np.isinf(values).any():
         row = rows[np.isinf(values).argmax()]
         raise ValueError(f"column {name!r} is infinite in row {row}; leave such cells empty")
+    large = np.abs(values) > LARGEST
+    if large.any():
+        raise ValueError(
+            f"column {name!r} has {values[large][0]:.3g} in row {rows[large.argmax()]}; only numbers up to {LARGEST:g} "
+            "can be squared and summed: divide the column by a suitable number"
+        )
     return values
 
 

@@ -206,9 +206,15 @@ def spooled(stream: Any = "-") -> str:
         folder = tempfile.mkdtemp(prefix="unflip-")
         weakref.finalize(stream, shutil.rmtree, folder, ignore_errors=True)
         source, raw = getattr(stream, "buffer", stream), Path(folder, "stdin")
+        most = shutil.disk_usage(folder).free // 2
         with raw.open("wb") as file:
             while chunk := source.read(CHUNK):
                 file.write(chunk.encode() if isinstance(chunk, str) else chunk)
+                if file.tell() > most:
+                    raise ValueError(
+                        f"standard input is longer than {most:,} bytes, half of what is free in {folder}; give a file, "
+                        "or name a folder with more space in the environment variable TMPDIR"
+                    )
         with raw.open("rb") as file:
             suffix = _suffix_of(file.read(CHUNK))
         _SPOOLED[stream] = str(raw.rename(raw.with_suffix(suffix)))
