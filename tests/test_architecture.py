@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "unflip"
 
 # Each part imports parts to its left only, and itself.
 LAYERS = (
-    {"registry", "_validation", "_output"},
+    {"registry", "_validation", "_input", "_output"},
     {"core", "noise", "datasets"},
     {"models"},
     {"_base"},

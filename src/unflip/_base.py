@@ -21,7 +21,15 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from unflip._validation import FloatArray, IntArray, check_labels, check_same_length, check_transition
+from unflip._validation import (
+    FloatArray,
+    IntArray,
+    bounded_weights,
+    check_labels,
+    check_range,
+    check_same_length,
+    check_transition,
+)
 from unflip.core.ldce import project_to_simplex
 from unflip.models import Savable
 
@@ -46,17 +54,32 @@ def check_training_data(
     """
     check_rows(X, y)
     X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X = check_range(X, getattr(estimator, "feature_names_in_", None), fitting=reset)
     check_classification_targets(y)
     estimator.classes_, codes = check_labels(y, classes)
     if sample_weight is None:
         return X, codes, None
     if np.any(np.asarray(sample_weight) != 0) or np.ndim(sample_weight) > 1:
-        return X, codes, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = bounded_weights(weights)
+        left = np.unique(codes[weights > 0])
+        if len(left) < 2 and len(np.unique(codes)) > 1 and not all_zero:
+            raise ValueError(
+                f"only the class {estimator.classes_[left[0]]!r} has a weight that counts; a classifier needs samples of "
+                "at least two classes, with weights of more than 1e-20 of the largest one"
+            )
+        return X, codes, weights
     if not all_zero:
         raise ValueError(ZERO_WEIGHTS)
     if np.ndim(sample_weight) == 1:  # otherwise it is one number for all samples
         check_same_length(X=codes, sample_weight=sample_weight)
     return X, codes, np.zeros(len(codes))
+
+
+def check_samples(estimator: Any, X: Any, **options: Any) -> Any:
+    """Validate X of a prediction: scikit-learn's checks, and numbers whose squares are numbers."""
+    X = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
+    return check_range(X, getattr(estimator, "feature_names_in_", None), fitting=False)
 
 
 def check_rows(X: Any, y: Any) -> None:
@@ -184,7 +207,7 @@ class LinearClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def _samples(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return check_samples(self, X)
 
     def _scores_of(self, X: Any) -> NDArray[Any]:
         # In the precision of X: casting X instead would double the memory of float32 data.

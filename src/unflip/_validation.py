@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
 CONVENTION = "T[i, j] = P(noisy = j | clean = i), so every row sums to one"
 LARGEST_CONDITION = 1e8  # beyond it T^-1 multiplies rounding errors and sampling noise into nonsense
+SMALLEST, LARGEST = 1e-30, 1e30  # sizes of features: their squares, and the squares of these, are still numbers
+SINGLE = 1e12  # beyond it, or below its inverse, squares of float32 lose digits or overflow
 MANY_CLASSES = 512  # beyond it a singular value decomposition of T takes seconds, for 5,000 classes minutes
 
 
@@ -193,3 +196,45 @@ def check_same_length(**arrays: Any) -> None:
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{name} has {n}" for name, n in lengths.items())
         raise ValueError(f"one entry per sample is needed, but lengths differ: {found}")
+
+
+def check_range(X: Any, names: Any = None, *, fitting: bool = True) -> Any:
+    """Return X in a precision that holds its squares; refuse a column whose numbers are too large, and name it.
+
+    In ``fitting``, a column without any number larger than 1e-30 is refused, too: its variance would be zero. NaN is
+    ignored. float32 becomes float64 where its squares would overflow or vanish.
+    """
+    if 0 in X.shape or X.dtype.kind != "f":
+        return X
+    if sparse.issparse(X):
+        size: Any = np.zeros(X.shape[1])
+        np.maximum.at(size, X.tocoo().col, np.abs(X.data[: X.nnz]).astype(np.float64))
+    else:
+        size = np.maximum(np.fmax.reduce(X, axis=0), -np.fmin.reduce(X, axis=0)).astype(np.float64)
+    over, under = size > LARGEST, (size > 0) & (size < SMALLEST)
+    if over.any() or (fitting and under.any()):
+        column = int((over if over.any() else under).argmax())
+        said = f"column {column}" if names is None else f"the column {names[column]!r}"
+        fault = f"reaches {size[column]:.3g}" if over.any() else f"does not exceed {size[column]:.3g}"
+        raise ValueError(
+            f"{said} {fault} in size, but numbers must be between {SMALLEST:g} and {LARGEST:g} to be squared and "
+            "summed; multiply the column by a suitable number"
+        )
+    if X.dtype.itemsize < 8 and ((size > SINGLE) | ((size > 0) & (size < 1 / SINGLE))).any():
+        return X.astype(np.float64)
+    return X
+
+
+def bounded_weights(weights: FloatArray) -> FloatArray:
+    """Return weights whose sums and squares are numbers, with the same ratios: the largest is from 1e-20 to 1e20.
+
+    Weights that are smaller than the largest by more than 20 orders of magnitude become zero: they are lost in rounding
+    anyway, but their ratios are not. All other weights are returned as they are.
+    """
+    top = float(weights.max(initial=0))
+    if top == 0:
+        return weights
+    factor = min(1.0, 1e20 / top) if top > 1 else max(1.0, 1e-20 / top)
+    weights = weights if factor == 1 else weights * factor
+    lost = (weights > 0) & (weights < 1e-20 * weights.max())
+    return np.where(lost, 0.0, weights) if lost.any() else weights

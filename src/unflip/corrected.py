@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from unflip._base import (
     check_rows,
+    check_samples,
     check_training_data,
     fit_codes,
     predicted_codes,
@@ -28,7 +29,7 @@ from unflip._base import (
     seeded,
     weighting,
 )
-from unflip._validation import FloatArray, IntArray, check_labels
+from unflip._validation import FloatArray, IntArray, bounded_weights, check_labels
 from unflip.core.ldce import project_to_simplex, pseudo_inverse
 from unflip.core.posterior import blended, inverted_posterior, tempered
 from unflip.metrics import CleanAccuracy, clean_accuracy
@@ -253,14 +254,14 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.classes_, codes = check_labels(y, self.classes)
         if sample_weight is None:
             return X, codes, None
-        return X, codes, _check_sample_weight(sample_weight, codes, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(sample_weight, codes, dtype=np.float64, ensure_non_negative=True)
+        return X, codes, bounded_weights(weights)
 
     def _features(self, X: Any) -> Any:
         if self.estimator is None:
             # A loaded model does not have the estimator it was made with, which may have taken missing values.
             finite: Any = "allow-nan" if isinstance(self.estimator_, SavedBlend) else True
-            kinds: Any = [np.float64, np.float32]
-            return validate_data(self, X, reset=False, accept_sparse="csr", dtype=kinds, ensure_all_finite=finite)
+            return check_samples(self, X, ensure_all_finite=finite)
         _check_table(X)
         return validate_data(self, X, reset=False, skip_check_array=True)
 

@@ -82,7 +82,7 @@ def test_a_mistake_in_what_may_be_left_out(experiment_file, added, message):
 
 
 def test_no_file_but_a_folder_or_bytes(tmp_path):
-    with pytest.raises(ValueError, match="the experiment file .* cannot be read: Is a directory"):
+    with pytest.raises(ValueError, match="the experiment file cannot be read: .* is a folder"):
         read_experiment(tmp_path)
     (tmp_path / "latin.toml").write_bytes('title = "é"'.encode("latin-1"))
     with pytest.raises(ValueError, match="latin.toml is not a TOML file"):

@@ -32,7 +32,7 @@ def test_predictions_never_overwrite_the_data(folder):
     before = (folder / "people.csv").read_bytes()
     done = invoke("predict", folder / "model", folder / "people.csv", "--out", folder / "people.csv")
     assert done.exit_code == 1
-    assert "is DATA itself" in done.stderr
+    assert "is an input of this command" in done.stderr
     assert (folder / "people.csv").read_bytes() == before
 
 

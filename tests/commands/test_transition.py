@@ -125,7 +125,7 @@ class TestTransitionFile:
         with pytest.raises(ValueError, match=r"t.csv cannot be read as a transition matrix: it is not text in UTF-8$"):
             read_transition(tmp_path / "t.csv", NAMES)
         (tmp_path / "folder.json").mkdir()
-        with pytest.raises(ValueError, match=r"folder.json cannot be read as a transition matrix: Is a directory$"):
+        with pytest.raises(IsADirectoryError, match=r"folder.json is a folder, but a regular file is expected$"):
             read_transition(tmp_path / "folder.json", NAMES)
         with pytest.raises(FileNotFoundError, match=r"^[^\[]*nowhere.npy does not exist$"):
             read_transition(tmp_path / "nowhere.npy", NAMES)

@@ -45,7 +45,7 @@ def point(monkeypatch, site, name):
     entry = CATALOGUE[name]
     files = [download.path.split("/")[-1] for download in entry.downloads]
     downloads = tuple(
-        Download(site.url + file, f"md5:{hashlib.md5(site.files[file]).hexdigest()}", f"{name}/{file}")
+        Download(site.url + file, f"sha256:{hashlib.sha256(site.files[file]).hexdigest()}", f"{name}/{file}")
         for file in files
     )
     monkeypatch.setitem(CATALOGUE, name, replace(entry, downloads=downloads))

@@ -33,8 +33,8 @@ def test_every_entry_is_complete(entry):
     assert all(need.places and need.how for need in entry.needs)
     places = {place for need in entry.needs for place in need.places}
     for download in entry.downloads:
-        assert re.fullmatch("md5:[0-9a-f]{32}", download.checksum)
-        assert re.match("https?://", download.url)
+        assert re.fullmatch("sha256:[0-9a-f]{64}", download.checksum)
+        assert download.url.startswith("https://")
         assert Path(download.url).name == Path(download.path).name
         assert download.is_archive or download.path in places
     assert not [name for need in entry.needs for name in need.pickles if name in places]

@@ -13,7 +13,7 @@ from tests.datasets.conftest import point
 from tests.datasets.layouts import cifar10_batches
 from unflip.datasets import download, fetch, images, load_dataset
 from unflip.datasets.catalogue import CATALOGUE
-from unflip.datasets.download import unofficial_files
+from unflip.datasets.download import check_secure, unofficial_files
 
 IMAGES = "train-images-idx3-ubyte.gz"
 LABELS = "t10k-labels-idx1-ubyte.gz"
@@ -336,3 +336,11 @@ def test_an_archive_that_is_none_or_lacks_files_is_refused(site, data, monkeypat
     point(monkeypatch, site, "cifar10")
     with pytest.raises(ValueError, match="CIFAR-10 was downloaded, but some of its files are missing"):
         fetch("cifar10", data)
+
+
+def test_https_only(site, data):
+    for url in ("http://example.org/x", "ftp://example.org/x", "file:///etc/passwd"):
+        with pytest.raises(ConnectionError, match="is not https; files are downloaded by https only"):
+            check_secure(url)
+    check_secure("https://example.org/x")
+    check_secure("http://127.0.0.1:1/x")  # nobody is in between

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
+from unflip._input import read_json
+
 LABEL, ROW, IMAGE = "label", "row", "image"  # the question, and the fields that it is asked about
 LEAST_VISIBLE = 3  # labels that Argilla shows at once; it takes no smaller number
 
@@ -148,7 +150,7 @@ def read_answers(path: Path) -> list[tuple[str, str | None, str, str]]:
     frequent answer counts; a tie, or a task without an answer, is left out.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = read_json(path)
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not (isinstance(document, list) and all(isinstance(item, dict) for item in document)):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unflip import registry
+from unflip._input import read_bytes
 from unflip.bench.cells import noise_label, noise_of
 from unflip.bench.experiment import CONDITIONS, DatasetEntry, Experiment, Figure, MethodEntry, Protocol, Table, one_of
 from unflip.bench.settings import NETWORKS, method_kinds
@@ -117,11 +118,13 @@ def read_experiment(path: str | Path) -> Experiment:
     """Read and check an experiment file. Errors name the place in the file."""
     path = Path(path)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_bytes(path).decode("utf-8"))
     except FileNotFoundError as error:
         raise ValueError(f"the experiment file {path} does not exist") from error
     except OSError as error:
-        raise ValueError(f"the experiment file {path} cannot be read: {error.strerror}") from error
+        raise ValueError(f"the experiment file cannot be read: {error}") from error
+    except RecursionError as error:
+        raise ValueError(f"{path} is nested too deeply") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}") from error
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from unflip._input import read_json
 from unflip._output import write_whole
 from unflip.bench.cells import Cell, Estimate, Task
 from unflip.bench.record import FORMAT, Record, is_stale
@@ -48,7 +49,7 @@ class Store:
         """Return the record of a task, done or failed; None if there is none, or only a damaged one."""
         path = self.path(task)
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = read_json(path)
             if record["format"] == FORMAT and record["hash"] == task.hash:
                 status = record["status"]
                 if status == "failed" or (status == "done" and _is_whole(task, record["result"])):

@@ -54,6 +54,7 @@ def audit(
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help=WORKERS, show_default=False)] = None,
     sample: Annotated[int, typer.Option(min=1, metavar="ROWS", help=SAMPLE)] = 100_000,
     suspects: Annotated[int, typer.Option(min=1, metavar="ROWS", help=SUSPECTS)] = 10_000,
+    raw: options.Raw = False,
     image_size: options.ImageSize = None,
     epochs: options.Epochs = None,
     seed: options.Seed = 0,
@@ -145,7 +146,7 @@ def audit(
                 compared = compare_classifiers(errors, table, model=model, network=network, **asked)
             tell(f"writing {out}")
             title = terminal.called(data, whole=False)
-            further: dict[str, Any] = {"id": id_, "exports": export or (), "totals": totals}
+            further: dict[str, Any] = {"id": id_, "exports": export or (), "totals": totals, "raw": raw}
             summary = write_audit(errors, table, out, title=title, compared=compared, **further)
     if as_json:
         terminal.print_json({"out": str(out), **summary})

@@ -56,6 +56,7 @@ def fit(
     text: options.TextOption = options.Text.tfidf,
     page: Annotated[Path | None, Option(metavar="FOLDER", help=PAGE, show_default=False)] = None,
     predict_missing: Annotated[Path | None, Option(metavar="FILE", help=MISSING, show_default=False)] = None,
+    raw: options.Raw = False,
     out_of_core: Annotated[bool, Option("--out-of-core", help=BLOCKS)] = False,
     dask: Annotated[str | None, Option(metavar="ADDRESS", help=WORKERS, show_default=False)] = None,
     sample: Annotated[int, Option(min=1, metavar="ROWS", help=SAMPLE)] = 100_000,
@@ -85,12 +86,13 @@ def fit(
     if out_of_core := out_of_core or dask is not None:
         _check_out_of_core(model, method, network, transition, epochs, image_size, predict_missing)
     with terminal.one_sentence():
+        from unflip._output import together
         from unflip.commands import fit_out_of_core, fit_table, write_fit_page
         from unflip.commands.fit import resolve_model
         from unflip.models.folder import check_same_model
 
         method, trained = resolve_model(model, method, network)
-        _check(data, trained, epochs, out, page, predict_missing)
+        _check(trained, epochs, out, page, predict_missing)
         same = (lambda *_: None) if force else partial(check_same_model, out, terminal.called(data, whole=False))
         same(label)  # before the work
         predicted: Counter[Any] | None = None
@@ -116,11 +118,12 @@ def fit(
                 fitted = fit_table(table, method=method, network=trained, transition=T, **further)
             fitted.model.metadata_ = {"data": name, "label": label, **fitted.model.metadata_}
             same(label, fitted.model.classes_)
-            path = fitted.model.save(out)
-            if predict_missing is not None:
-                predicted = _predict_missing(fitted.model, table, predict_missing)
-            if page is not None:
-                page = write_fit_page(fitted, page, title=name)
+            with together():
+                path = fitted.model.save(out)
+                if predict_missing is not None:
+                    predicted = _predict_missing(fitted.model, table, predict_missing, raw)
+                if page is not None:
+                    page = write_fit_page(fitted, page, title=name)
     seconds = terminal.seconds()
     if as_json:
         counts = None if predicted is None else {str(k): predicted[k] for k in fitted.model.classes_.tolist()}
@@ -138,14 +141,14 @@ def fit(
             typer.echo(f"Page: {terminal.shown(page)}")
 
 
-def _predict_missing(model: Any, table: Any, out: Path) -> "Counter[Any]":
+def _predict_missing(model: Any, table: Any, out: Path, raw: bool) -> "Counter[Any]":
     """Write the predictions for the rows without a label, and return how many are in each class."""
     from unflip.commands import predict_table, write_predictions
 
     if table.unlabeled is None:
         return Counter()
     predicted, proba = predict_table(model, table.unlabeled)
-    write_predictions(out, table.unlabeled, predicted, proba, model.classes_)
+    write_predictions(out, table.unlabeled, predicted, proba, model.classes_, raw)
     return Counter(predicted.tolist())
 
 
@@ -176,9 +179,7 @@ def _check_out_of_core(
             raise typer.BadParameter("it has no meaning with --out-of-core; leave it out", param_hint=name)
 
 
-def _check(
-    data: list[Path], network: str, epochs: int | None, out: Path, page: Path | None, missing: Path | None
-) -> None:
+def _check(network: str, epochs: int | None, out: Path, page: Path | None, missing: Path | None) -> None:
     """Refuse, before any work is done, what cannot be fitted or written."""
     from unflip._output import check_output
     from unflip.commands.fit import PAGE as FILES
@@ -192,8 +193,6 @@ def _check(
         if str(missing) == "-":
             raise ValueError("--predict-missing needs a file, because standard output tells of the fit")
         check_output(missing)
-        if missing.exists() and any(path.exists() and missing.samefile(path) for path in data):
-            raise ValueError(f"{missing} is DATA itself; choose another file for the predictions")
         if out.resolve() in missing.resolve().parents:
             raise ValueError(f"{missing} would be inside the folder of the model, {out}; choose another place")
     if page is not None:

@@ -41,4 +41,6 @@ NetworkOption = Annotated[Network | None, Option(help=NETWORK, show_default="by 
 Transition = Annotated[str, Option(metavar="auto|FILE|NAME", help=T)]
 Epochs = Annotated[int | None, Option(min=1, help=EPOCHS, show_default="by the size of the data")]
 Seed = Annotated[int, Option(min=0, max=2**32 - 2, help="The same seed gives the same result.")]
+RAW = "Write text as it is. By default, text that a spreadsheet takes for a formula gets an apostrophe in CSV files."
+Raw = Annotated[bool, Option("--raw", help=RAW)]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]

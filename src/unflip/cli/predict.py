@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from unflip.cli.options import Data, Encoding, Json, SavedModel
+from unflip.cli.options import Data, Encoding, Json, Raw, SavedModel
 from unflip.cli.terminal import called, one_sentence, print_json, shown, steps
 
 OUT = "File for the predictions; its suffix chooses CSV, TSV or Parquet. - writes CSV to standard output."
@@ -19,6 +19,7 @@ def predict(
     out: Annotated[Path, typer.Option(metavar="FILE", help=OUT)],
     abstain_below: Annotated[float | None, typer.Option(min=0, max=1, metavar="P", help=ABSTAIN)] = None,
     encoding: Encoding = None,
+    raw: Raw = False,
     as_json: Json = False,
 ) -> None:
     """Predict the clean label of each row, with one probability per class.
@@ -40,19 +41,17 @@ def predict(
         check_output(out)
         if as_json and str(out) == "-":
             raise ValueError("--json and --out - both write to standard output; choose one of them")
-        if any(out.exists() and path.exists() and out.samefile(path) for path in data):
-            raise ValueError(f"{out} is DATA itself; choose another file for the predictions")
         with steps() as tell:
             fitted = load(model)
             if is_streamed(fitted, data):
                 tell(f"predicting {called(data)}")
-                found = predict_files(fitted, data, out, threshold=abstain_below, encoding=encoding)
+                found = predict_files(fitted, data, out, threshold=abstain_below, encoding=encoding, raw=raw)
             else:
                 tell(f"reading {called(data)}")
                 table = read_for(fitted, data, encoding=encoding)
                 tell(f"predicting {len(table.names):,} rows")
                 predicted, proba = predict_table(fitted, table, threshold=abstain_below)
-                write_predictions(out, table, predicted, proba, fitted.classes_)
+                write_predictions(out, table, predicted, proba, fitted.classes_, raw)
                 found = Counter(predicted.tolist())
     if as_json:
         counts = {str(name): found[name] for name in fitted.classes_.tolist()}

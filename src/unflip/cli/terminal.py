@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unflip import registry
-from unflip._output import short_names
+from unflip._output import FULL, check_apart, full_disk, short_names
 
 if TYPE_CHECKING:
     from unflip._validation import FloatArray
@@ -37,6 +37,7 @@ MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # their messages fro
 TRACEBACK = "UNFLIP_TRACEBACK"  # environment variable: show where an error happened
 QUIET = "Print nothing but errors, warnings and the result itself: no progress, and no summary of files."
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=QUIET)]
+OUTPUTS = ("out", "onnx", "page", "predict_missing", "log")  # options that name what is written
 PRINTED = ("card", "list_datasets", "status", "transition")  # commands whose result is printed unless they have --out
 
 
@@ -57,6 +58,8 @@ def quietable(command: Callable[..., None]) -> Callable[..., None]:
         before = State.quiet, State.begun
         State.quiet, State.begun = quiet, _process_start() if _is_program() else time.monotonic()
         try:
+            with one_sentence():
+                check_apart(*_paths(options))
             with redirect_stdout(io.StringIO() if quiet and not printed else sys.stdout):
                 command(**options)
         finally:
@@ -67,6 +70,15 @@ def quietable(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])  # type: ignore[attr-defined]
     run.__annotations__ = {**command.__annotations__, "quiet": Quiet}
     return run
+
+
+def _paths(options: Mapping[str, Any]) -> tuple[list[Path], list[Path]]:
+    """Return the paths that a command writes to, and all others."""
+    found: tuple[list[Path], list[Path]] = ([], [])
+    for name, value in options.items():
+        values = [Path(value)] if name == "transition" else value if isinstance(value, list) else [value]
+        found[name not in OUTPUTS].extend(path for path in values if isinstance(path, Path))
+    return found
 
 
 def seconds() -> float:
@@ -185,6 +197,8 @@ def one_sentence() -> Iterator[None]:
             if os.environ.get(TRACEBACK):
                 raise
             text, kind = _line(error), type(error).__name__
+            if isinstance(error, OSError) and text.startswith("[Errno") and (number := full_disk(error)) is not None:
+                text = f"the output cannot be written: {FULL[number]} ({os.strerror(number)})"
             if not isinstance(error, MISTAKES):  # the cause may be ours
                 text = f"{kind}{': ' * bool(text)}{text.rstrip('.')}. To see where, set {TRACEBACK}=1"
             typer.echo(f"unflip: {text or kind}", err=True)

@@ -2,11 +2,13 @@
 
 import csv
 import gzip
+import io
 import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,8 +16,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unflip._output import SEPARATORS, check_place, replaced, replaced_folder, write_columns
+from unflip._input import check_file, check_there, opened, parse_json, read_json
+from unflip._output import (
+    SEPARATORS,
+    check_apart,
+    check_place,
+    replaced,
+    replaced_folder,
+    together,
+    unguarded,
+    write_columns,
+)
 from unflip.audit.exchange import read_answers
+from unflip.datasets.npz import read_arrays
 from unflip.tables import read_table
 from unflip.tables.read import ARROW, JSON_LINES, PARQUET, TEXT, missing_labels, no_such, open_file, table_suffix
 
@@ -90,25 +103,25 @@ def apply_corrections(
     noted = _noted(Path(corrections))
     label, id = label or noted.get("label"), id or noted.get("id")
     log = _plain(target).with_name(_plain(target).name + ".changes.csv") if log is None else Path(log)
-    _check_paths(source, target, log)
+    _check_paths(source, target, log, Path(corrections))
     wanted: dict[str, Correction] = {}
     for one in read_corrections(corrections, least):
         if wanted.setdefault(one.name, one).corrected != one.corrected:
             raise ValueError(f"{corrections} has two labels for {one.name!r}; keep one of them")
     if not wanted:
         raise ValueError(f"{corrections} has no accepted correction; nothing would change")
-    applied = Applied(target, log, *_writer(source, encoding)(source, target, wanted, label, id))
-    columns = ("name", "given", "corrected", "probability_wrong", "source")
-    rows = [(*change, Path(corrections).name) for change in applied.changes]
-    write_columns(log, {name: np.array([row[k] for row in rows], dtype=object) for k, name in enumerate(columns)})
+    with together():
+        applied = Applied(target, log, *_writer(source, encoding)(source, target, wanted, label, id))
+        columns = ("name", "given", "corrected", "probability_wrong", "source")
+        rows = [(*change, Path(corrections).name) for change in applied.changes]
+        write_columns(log, {name: np.array([row[k] for row in rows], dtype=object) for k, name in enumerate(columns)})
     return applied
 
 
 def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[Correction]:
     """Return the accepted corrections of a file, see :func:`apply_corrections`."""
     source = Path(path)
-    if not source.exists():
-        raise FileNotFoundError(f"{source} does not exist")
+    check_file(source)
     if source.suffix.lower() == ".json":
         answers = [Correction(*answer) for answer in read_answers(source)]
         return [one for one in answers if float(one.probability or 1) >= least]
@@ -119,6 +132,8 @@ def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[C
     with source.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, delimiter=SEPARATORS[source.suffix.lower()])
         there = list(reader.fieldnames or ())
+        # The page exports values as they are, in a file without suggestions.
+        plain = (lambda cell: cell) if "suggested" not in there or _noted(source).get("raw") else unguarded
         if "name" not in there or not {"corrected", "suggested"} & set(there):
             raise ValueError(
                 f"{source} must have the columns name, and corrected or suggested; it has {', '.join(there)}"
@@ -129,16 +144,18 @@ def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[C
             answer = (row.get("accepted") or "").strip().lower()
             if "accepted" in there and answer not in YES | NO:
                 raise ValueError(f"line {number} of {source} has {answer!r} in the column accepted; write yes or no")
-            corrected = (row.get("corrected") or "").strip() or (row.get("suggested") or "").strip()
+            texts = (plain(row.get(name) or "").strip() for name in ("corrected", "suggested"))
+            corrected = next(filter(None, texts), "")
             if (answer in YES or "accepted" not in there) and corrected and float(probability or 1) >= least:
-                found.append(Correction(row["name"], row.get("given"), corrected, probability))
+                given = row.get("given")
+                found.append(Correction(plain(row["name"]), given and plain(given), corrected, probability))
     return found
 
 
 def _noted(path: Path) -> dict[str, Any]:
     """Return what the audit in whose folder the corrections are noted about its data."""
     try:
-        summary = json.loads((path.parent / "summary.json").read_text(encoding="utf-8"))
+        summary = read_json(path.parent / "summary.json")
     except (OSError, ValueError):
         return {}
     columns = summary.get("columns", {}) if isinstance(summary, dict) else {}
@@ -150,9 +167,8 @@ def _plain(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(".gz").removesuffix(Path(path.name.removesuffix(".gz")).suffix))
 
 
-def _check_paths(source: Path, target: Path, log: Path) -> None:
-    if not source.exists():
-        raise FileNotFoundError(f"{source} does not exist")
+def _check_paths(source: Path, target: Path, log: Path, corrections: Path) -> None:
+    check_there(source)
     if target.exists() and target.samefile(source):
         raise ValueError(f"{target} is the data itself; choose another name, so that the labels as they were are kept")
     if source.is_dir():
@@ -162,6 +178,7 @@ def _check_paths(source: Path, target: Path, log: Path) -> None:
         raise ValueError(f"{target} must end like {source.name}: it is a copy with other labels, of the same kind")
     for path in (target, log):
         check_place(path)
+    check_apart([target, log], [source, corrections])
 
 
 def _kind(path: Path) -> str:
@@ -284,7 +301,7 @@ def _label_that_agrees(rows: Iterator[tuple[str, list[str]]], header: list[str],
 
 
 def _records(source: Path, form: Any) -> Iterator[tuple[list[str], str]]:
-    with _open(source, form) as file:
+    with _reading(source, form) as file:
         records = (record for record in _raw_records(file, form) if record[0])
         next(records)
         yield from records
@@ -305,27 +322,20 @@ def _raw_records(file: Any, form: Any) -> Iterator[tuple[list[str], str]]:
         yield cells, raw
 
 
-def _open(path: Path, form: Any, mode: str = "r", like: Path | None = None) -> Any:
-    """Open text, compressed if ``like``, or the path itself, says so."""
-    encoding = getattr(form, "encoding", "utf-8")
-    if (like or path).name.lower().endswith(".gz"):
-        return gzip.open(path, mode + "t", encoding=encoding, newline="")
-    return path.open(mode, encoding=encoding, newline="")
+@contextmanager
+def _reading(path: Path, form: Any) -> Iterator[Any]:
+    """Open the text of a file, decompressed."""
+    with opened(path) as raw:
+        yield io.TextIOWrapper(raw, getattr(form, "encoding", "utf-8"), newline="")
 
 
-class _opened:
-    """The source to read and a partial file to write, both closed at the end."""
-
-    def __init__(self, source: Path, target: Path, partial: Path, form: Any) -> None:
-        self.files = (lambda: _open(source, form), lambda: _open(partial, form, "w", target))
-
-    def __enter__(self) -> Any:
-        self.open = [make() for make in self.files]
-        return self.open
-
-    def __exit__(self, *error: Any) -> None:
-        for file in self.open:
-            file.close()
+@contextmanager
+def _opened(source: Path, target: Path, partial: Path, form: Any) -> Iterator[tuple[Any, Any]]:
+    """Open the source to read and a partial file to write, compressed if the target's name says so."""
+    is_compressed = target.name.lower().endswith(".gz")
+    how: dict[str, Any] = {"encoding": getattr(form, "encoding", "utf-8"), "newline": ""}
+    with _reading(source, form) as file, (gzip.open if is_compressed else open)(partial, "wt", **how) as written:
+        yield file, written
 
 
 def _write_json_lines(
@@ -338,7 +348,7 @@ def _write_json_lines(
         for line in file:
             if not line.strip():
                 continue
-            row = json.loads(line)
+            row = parse_json(line)
             if id is not None and id not in row:
                 no_such(id, row, f"row {n} of {source} has no value")
             given = "" if row.get(label) is None else str(row[label]).strip()
@@ -382,8 +392,7 @@ def _write_npz(source: Path, target: Path, wanted: Wanted, label: str | None, id
     if table.y is None or table.label is None:
         raise ValueError(f"{source} has no labels; name their key with --label")
     changes = _Changes(wanted, source)
-    with np.load(source, allow_pickle=False) as arrays:
-        found = {name: arrays[name] for name in arrays.files}
+    found: dict[str, Any] = dict(read_arrays(source))
     if table.label not in found:
         raise ValueError(f"the labels of {source} are in another file, {table.label}; correct them there")
     y = found[table.label]

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from unflip import __version__
+from unflip._input import check_file, read_npy
 from unflip._output import write_columns
 from unflip._validation import FloatArray, IntArray
 from unflip.audit import LabelAuditor, LabelErrors, find_label_errors
@@ -39,6 +40,7 @@ from unflip.commands.fit import (
 from unflip.commands.folders import written_folder
 from unflip.commands.predict import predict_table
 from unflip.core.ldce import solve_prior
+from unflip.datasets.npz import read_arrays
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table, read_table
 from unflip.tables.read import no_such
@@ -216,9 +218,9 @@ def read_probabilities(path: str | os.PathLike[str], table: Table) -> FloatArray
     classes, n = np.unique(labels(table)), len(table.names)
     suffix = Path(path).suffix.lower()
     if suffix in (".npy", ".npz"):
+        check_file(path)
         try:
-            loaded = np.load(path, allow_pickle=False)
-            proba = loaded if suffix == ".npy" else next(iter(loaded.values()))
+            proba = read_npy(path) if suffix == ".npy" else next(iter(read_arrays(Path(path)).values()))
         except (OSError, ValueError, StopIteration) as error:
             raise ValueError(f"{path} cannot be read as an array: {error}") from error
         return np.asarray(proba, dtype=np.float64)
@@ -296,13 +298,16 @@ def write_audit(
     id: str | None = None,
     exports: Sequence[str] = (),
     totals: Totals | None = None,
+    raw: bool = False,
 ) -> dict[str, Any]:
     """Write what an audit found to a folder, and return its summary.
 
     ``compared`` is the result of :func:`compare_classifiers`, for the page and the summary. ``id`` is the column that
     names the rows, if there is one (:func:`named_by`); :func:`apply_corrections` will look for it. ``exports`` are
     tools that get the suspects to review, "label-studio" and "argilla", see :mod:`unflip.audit.exchange`. ``totals``
-    are the numbers of all labels, if ``errors`` are only some of them; then there is no labels.csv.
+    are the numbers of all labels, if ``errors`` are only some of them; then there is no labels.csv. Unless ``raw``,
+    text in the CSV files that a spreadsheet would take for a formula gets an apostrophe; :func:`apply_corrections`
+    reads it without.
 
     ::
 
@@ -323,7 +328,7 @@ def write_audit(
     scores = {name: interval(score) for name, score in compared.items()}
     summary = summarize(errors, totals) | ({"clean_accuracy": scores} if scores else {})
     summary["findings"] = [finding.as_json() for finding in table.findings]
-    summary["columns"] = {"label": table.label, "id": id}
+    summary["columns"] = {"label": table.label, "id": id} | ({"raw": True} if raw else {})
     review = review_of(errors, table)
     page = audit_page(
         errors,
@@ -348,7 +353,7 @@ def write_audit(
             }
             if name == "suspects.csv":
                 columns |= review.columns(table.names, columns)
-            write_columns(partial / name, columns)
+            write_columns(partial / name, columns, raw)
         text = json.dumps({"made_with": f"unflip {__version__}", "data": title, **summary}, indent=1)
         (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
         write_page(page, partial / "index.html")

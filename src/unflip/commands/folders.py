@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from unflip._input import read_bytes
 from unflip._output import check_place, replaced_folder
 
 SIGN = "unflip "  # stands in the first file of each folder that the package writes
@@ -19,7 +20,7 @@ def check_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Path:
     check_place(folder)
     try:
         there = {item.name for item in folder.iterdir()}
-        free = not there or (there <= set(files) and SIGN in (folder / files[0]).read_text(encoding="utf-8"))
+        free = not there or (there <= set(files) and SIGN in read_bytes(folder / files[0]).decode())
     except (OSError, ValueError):
         free = not folder.exists()
     if not free:

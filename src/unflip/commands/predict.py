@@ -53,6 +53,7 @@ def predict_files(
     *,
     threshold: float | None = None,
     encoding: str | None = None,
+    raw: bool = False,
 ) -> Counter[Any]:
     """Predict a table of any size, and return how many of its rows are predicted to be in each class.
 
@@ -72,6 +73,8 @@ def predict_files(
         ``.csv``, ``.tsv`` or ``.parquet``, or "-" for CSV on standard output.
     encoding : str, default=None
         As in :func:`unflip.tables.read_table`.
+    raw : bool, default=False
+        Write text as it is. If False, text that a spreadsheet would take for a formula gets an apostrophe in CSV files.
     """
     _check_predicts(model, threshold)
     target = check_output(out)
@@ -87,7 +90,7 @@ def predict_files(
     elif not counted:
         source = settled(source, [""])  # the model knows the columns, but not the names of the rows
     found: Counter[Any] = Counter()
-    with written_columns(target) as write:
+    with written_columns(target, raw) as write:
         for part in source.parts(whole_files=True):
             for rows in part.blocks():
                 if len(rows):
@@ -118,13 +121,18 @@ def is_streamed(model: Any, path: Any) -> bool:
 
 
 def write_predictions(
-    path: str | os.PathLike[str], table: Table, predicted: NDArray[Any], proba: FloatArray, classes: NDArray[Any]
+    path: str | os.PathLike[str],
+    table: Table,
+    predicted: NDArray[Any],
+    proba: FloatArray,
+    classes: NDArray[Any],
+    raw: bool = False,
 ) -> Path:
     """Write ``name``, ``prediction`` and one ``probability_CLASS`` per class, as CSV or Parquet by the suffix.
 
-    Where the model abstains, ``prediction`` is empty.
+    Where the model abstains, ``prediction`` is empty. ``raw`` is as in :func:`predict_files`.
     """
-    return write_columns(path, _columns(table.names, predicted, proba, classes))
+    return write_columns(path, _columns(table.names, predicted, proba, classes), raw)
 
 
 def _columns(

@@ -1,6 +1,7 @@
 """The noise of a table's labels: T estimated, written as JSON, CSV and picture, and read back from a file."""
 
 import csv
+import io
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip import __version__
+from unflip._input import check_file, read_bytes, read_json, read_npy
 from unflip._validation import FloatArray, check_transition
 from unflip.commands.fit import (
     Noise,
@@ -103,8 +105,7 @@ def read_transition(path: str | os.PathLike[str], classes: NDArray[Any]) -> Floa
     readers = {".json": _read_json, ".csv": _read_csv, ".npy": _read_npy}
     if file.suffix.lower() not in readers:
         raise ValueError(f"{file} does not look like a transition matrix; its name should end in .json, .csv or .npy")
-    if not file.exists():
-        raise FileNotFoundError(f"{file} does not exist")
+    check_file(file)
     try:
         rows, columns, matrix = readers[file.suffix.lower()](file)
     except (OSError, ValueError, EOFError, RecursionError, csv.Error) as error:
@@ -133,7 +134,7 @@ _Read = tuple[list[str] | None, list[str] | None, Any]  # names of the rows and 
 
 
 def _read_json(path: Path) -> _Read:
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = read_json(path)
     if not isinstance(content, dict):
         return None, None, content
     if "transition" not in content:
@@ -146,8 +147,8 @@ def _read_json(path: Path) -> _Read:
 
 
 def _read_csv(path: Path) -> _Read:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = [line for line in csv.reader(file) if line]
+    text = io.StringIO(read_bytes(path).decode("utf-8-sig"), newline="")
+    lines = [line for line in csv.reader(text) if line]
     if len(lines) < 2:
         raise ValueError(f"it has {len(lines)} lines")
     if len(lines) == len(lines[0]):  # as many lines as cells: with names, there is one more of each
@@ -159,11 +160,11 @@ def _read_csv(path: Path) -> _Read:
 
 
 def _read_npy(path: Path) -> _Read:
-    with path.open("rb") as file:
-        try:
-            return None, None, np.lib.format.read_array(file, allow_pickle=False)
-        except (ValueError, EOFError, MemoryError) as error:  # NumPy's own messages speak of pickle and buffers
-            raise ValueError("it does not hold a complete array of numbers, such as numpy.save writes") from error
+    check_file(path)
+    try:
+        return None, None, read_npy(path)
+    except (ValueError, EOFError, MemoryError) as error:  # NumPy's own messages speak of pickle and buffers
+        raise ValueError("it does not hold a complete array of numbers, such as numpy.save writes") from error
 
 
 def _numbers(lines: list[list[str]]) -> list[list[float]]:

@@ -21,7 +21,7 @@ CIFAR10_ARCHIVE = "cifar-10-binary.tar.gz"
 CIFAR10_PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 ANIMALS_PAGE = "https://dm.kaist.ac.kr/datasets/animal-10n"
 SVHN_FILES = ("train_32x32.mat", "test_32x32.mat")
-SVHN_PAGE = "http://ufldl.stanford.edu/housenumbers"
+SVHN_PAGE = "https://ufldl.stanford.edu/housenumbers"
 
 IDX_FILES = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 # Labels of each class, for training and for testing.
@@ -131,12 +131,12 @@ def _read_digits() -> Arrays:
     return Arrays(x_train, y_train, x_test, y_test)
 
 
-def _downloads(name: str, server: str, files: Iterable[str], md5: str) -> tuple[Download, ...]:
-    found = zip(files, md5.split(), strict=True)
-    return tuple(Download(server + file, f"md5:{digest}", f"{name}/{file}") for file, digest in found)
+def _downloads(name: str, server: str, files: Iterable[str], sha256: str) -> tuple[Download, ...]:
+    found = zip(files, sha256.split(), strict=True)
+    return tuple(Download(server + file, f"sha256:{digest}", f"{name}/{file}") for file, digest in found)
 
 
-def _idx_entry(name: str, server: str, md5: str, **rest: Any) -> Entry:
+def _idx_entry(name: str, server: str, sha256: str, **rest: Any) -> Entry:
     """Return the entry of MNIST or a data set like it: four IDX files, gzipped or not."""
     how = f"Run `unflip data fetch {name}` to download {', '.join(IDX_FILES)} from {server}"
     return Entry(
@@ -146,7 +146,7 @@ def _idx_entry(name: str, server: str, md5: str, **rest: Any) -> Entry:
         n_train=60_000,
         n_test=10_000,
         shape=(1, 28, 28),
-        downloads=_downloads(name, server, IDX_FILES, md5),
+        downloads=_downloads(name, server, IDX_FILES, sha256),
         count=images.count_mnist,
         **rest,
     )
@@ -193,8 +193,10 @@ ENTRIES = (
         licence="CC BY-SA 3.0",
         source="http://yann.lecun.com/exdb/mnist",
         server="https://ossci-datasets.s3.amazonaws.com/mnist/",  # the source no longer offers the files
-        md5="f68b3c2dcbeaaa9fbdd348bbdeb94873 d53e105ee54ea40749a09fcbcd1e9432 "
-        "9fb629c4189551a2d022fa330f9573f3 ec29112dd5afa0611ce80d1b7f02629c",
+        sha256="440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609 "
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c "
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6 "
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     ),
     _idx_entry(
         name="fashion-mnist",
@@ -203,9 +205,11 @@ ENTRIES = (
         class_counts=((6000,) * 10, (1000,) * 10),
         licence="MIT",
         source="https://github.com/zalandoresearch/fashion-mnist",
-        server="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-        md5="8d4fb7e6c68d591d4c3dfef9ec88bf0d 25c81989df183df01b3e8a0aad5dffbe "
-        "bef4ecab320f06d8554ea6380940ec79 bb300cfdad3c16e7a12a480ee83cd310",
+        server="https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+        sha256="08dc20ab1689590a0bcd66e874647b6ee8464e2d501b5a3f1f78831db19a3fdc "
+        "b0197879cbda89f3dc7b894f9fd52b858e68ea4182b6947c9d8c2b67e5f18dcc "
+        "78dcbbfb5a27efaf1b6c1d616caca68560be8766c5bffcb2791df9273a534229 "
+        "42bd18137a62d5998cdeae52bf3a0676ac6b706f5cf8439b47bb5b151ae3dccf",
     ),
     Entry(
         name="svhn",
@@ -225,7 +229,11 @@ ENTRIES = (
         licence="non-commercial",
         source=SVHN_PAGE,
         downloads=_downloads(
-            "svhn", SVHN_PAGE + "/", SVHN_FILES, "e26dedcc434d2e4c54c9b2d4a06d8373 eb5a983be6a315427106f1b164d9cef3"
+            "svhn",
+            SVHN_PAGE + "/",
+            SVHN_FILES,
+            "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8 "
+            "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
         ),
         count=images.count_svhn,
     ),
@@ -236,7 +244,10 @@ ENTRIES = (
         needs=CIFAR10_NEEDS,
         shape=(3, 32, 32),
         downloads=_downloads(
-            "cifar10", "https://www.cs.toronto.edu/~kriz/", [CIFAR10_ARCHIVE], "c32a1d4ab5d03f1284b67883e8d87530"
+            "cifar10",
+            "https://www.cs.toronto.edu/~kriz/",
+            [CIFAR10_ARCHIVE],
+            "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
         ),
         count=images.count_cifar10,
     ),

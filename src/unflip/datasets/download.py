@@ -11,6 +11,7 @@ from hashlib import file_digest
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 from unflip.datasets.catalogue import find_entry
 from unflip.datasets.entry import Download, Entry, PathLike, check_readable, data_directory
@@ -74,7 +75,7 @@ def _is_official(path: Path, download: Download) -> bool:
         return False
     check_readable(path)
     with path.open("rb") as file:
-        return f"md5:{file_digest(file, 'md5').hexdigest()}" == download.checksum
+        return f"sha256:{file_digest(file, 'sha256').hexdigest()}" == download.checksum
 
 
 def _check_old_files(entry: Entry, folder: Path, written: list[Path]) -> None:
@@ -141,6 +142,7 @@ class _Resume:
 
     def _begin(self, response: Any, **_: Any) -> None:
         """Look at what the server is about to send, before its first byte; requests calls this."""
+        check_secure(response.url)  # also of each redirection
         self.response = response
         self.resumed = response.status_code == 206
         span, _slash, total = response.headers.get("Content-Range", "").partition("/")
@@ -169,7 +171,15 @@ class _StartOver(OSError):
     """The server cannot continue what is there."""
 
 
+def check_secure(url: str) -> None:
+    """Refuse an address that is not https, unless it is this machine itself."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise ConnectionError(f"{url} is not https; files are downloaded by https only")
+
+
 def _retrieve(download: Download, path: Path, progress: Progress | None) -> None:
+    check_secure(download.url)
     downloader = _Resume(path, progress)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
+from unflip._input import check_file
+
 PathLike = str | os.PathLike[str]
 Float32Array = NDArray[np.float32]
 Codes = NDArray[np.int64]
@@ -56,7 +58,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Download:
-    """One official file: its address, its checksum as "md5:...", and its path in the data directory.
+    """One official file: its address, its checksum as "sha256:...", and its path in the data directory.
 
     A ``.tar.gz`` file is unpacked in the folder of its path.
     """
@@ -195,7 +197,7 @@ def check_readable(path: Path, is_folder: bool = False) -> None:
         if is_folder:
             next(path.iterdir(), None)
         else:
-            path.open("rb").close()
+            check_file(path).open("rb").close()
     except PermissionError as error:
         raise PermissionError(f"you are not allowed to read {path}; change its permissions") from error
 

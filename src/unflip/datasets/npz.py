@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unflip._input import check_expanded, check_file
 from unflip._validation import check_codes, check_same_length
 from unflip.datasets.entry import Arrays, Codes, Dataset, Float32Array, check_test_is_not_train
 from unflip.datasets.images import count_cifar10, read_cifar10
@@ -94,22 +95,32 @@ def _check_human_labels(path: Path, key: str) -> None:
         raise ValueError(f"{path} has no label set {key}, only {there}; make it again from all of CIFAR-10_human.pt")
 
 
-def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, NDArray[Any]]:
-    """Return arrays of an NPZ file by name, without optional ones that are absent; refuse pickled or damaged arrays."""
+def read_arrays(
+    path: Path, required: Iterable[str] | None = None, optional: Iterable[str] = ()
+) -> dict[str, NDArray[Any]]:
+    """Return arrays of an NPZ file by name, without optional ones that are absent; refuse pickled or damaged arrays.
+
+    If nothing is required, all arrays are returned. Their sizes are checked before anything is decompressed, and zip's
+    checksums (CRC-32) when all of it is.
+    """
     arrays = {}
-    with opened_npz(path, required) as archive:
-        for key in (*required, *optional):
-            if key in stored_names(archive):
-                _check_member(archive, key)
-                with archive.open(f"{key}.npy") as member:
-                    arrays[key] = np.lib.format.read_array(member, allow_pickle=False)
+    with opened_npz(path, required or ()) as archive:
+        wanted = [*(stored_names(archive) if required is None else required), *optional]
+        keys = [key for key in dict.fromkeys(wanted) if key in stored_names(archive)]
+        for key in keys:
+            _check_member(archive, key)
+        check_expanded(sum(archive.getinfo(f"{key}.npy").file_size for key in keys), path.stat().st_size, path)
+        for key in keys:
+            with archive.open(f"{key}.npy") as member:
+                arrays[key] = np.lib.format.read_array(member, allow_pickle=False)
+                member.read(1)  # only at its end is the checksum compared
     return arrays
 
 
 @contextmanager
 def opened_npz(path: Path, required: Iterable[str] = ()) -> Iterator[zipfile.ZipFile]:
     """Open the archive, and turn whatever goes wrong with it into a ValueError with its name."""
-    if not zipfile.is_zipfile(path):
+    if not zipfile.is_zipfile(check_file(path)):
         size = path.stat().st_size
         with path.open("rb") as file:
             start = file.read(4)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unflip._input import check_file
 from unflip._output import replaced
 from unflip.deep.batches import checksum
 
@@ -23,7 +24,7 @@ def write_checkpoint(path: Path, state: Record) -> None:
 def read_checkpoint(path: Path, settings: Record, epochs: int, device: torch.device) -> Record:
     """Return the state in a checkpoint, or say why this run, with its settings and epochs, cannot continue from it."""
     try:
-        state: Record = torch.load(path, map_location=device, weights_only=True)
+        state: Record = torch.load(check_file(path), map_location=device, weights_only=True)
         saved, done = dict(state["settings"]), len(state["history"])
     except OSError:
         raise

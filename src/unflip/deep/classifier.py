@@ -1,5 +1,6 @@
 """A network trained from noisy labels, with scikit-learn's interface."""
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from unflip import registry
 from unflip._base import resolve_transition
+from unflip._input import check_limit
 from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.core import clean_prior
 from unflip.deep.batches import CheckedBatches, sample_batches
@@ -283,6 +285,21 @@ default="mcldce"
         weights = {name: torch.from_numpy(np.array(value)) for name, value in state.pop("weights").items()}
         super()._set_fitted_state(state)
         self.input_shape_ = tuple(self.input_shape_)
+        self._check_announced(weights)
         method = self._make_method(self.transition_, self.class_prior_)
         method.load_state_dict(weights)
         self.methods_ = [method.requires_grad_(False).eval()]
+
+    def _check_announced(self, weights: dict[str, torch.Tensor]) -> None:
+        """Refuse a file whose weights are not those of the network that it announces, before that takes any memory."""
+        size = math.prod(self.input_shape_)
+        check_limit("UNFLIP_MAX_INPUT", size, f"input_shape_ announces samples of {size:,} numbers")
+        if not isinstance(self.network, str):
+            return
+        with torch.device("meta"):
+            announced = self._network_factory()().state_dict()
+        for name, value in announced.items():
+            found = weights.get(f"networks.0.{name}")
+            if found is None or found.shape != value.shape:
+                shape = "missing" if found is None else f"of shape {tuple(found.shape)}"
+                raise ValueError(f"the weights {name!r} are {shape}, but the network needs {tuple(value.shape)}")

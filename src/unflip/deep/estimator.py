@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from unflip._base import ZERO_WEIGHTS, check_rows
-from unflip._validation import FloatArray, IntArray, check_labels
+from unflip._validation import FloatArray, IntArray, bounded_weights, check_labels, check_range
 from unflip.deep.batches import is_batches
 from unflip.deep.distributed import first_rank, launched
 from unflip.deep.methods import Method
@@ -106,15 +107,22 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
             return X, codes, np.ones(len(codes))
         if not np.any(np.asarray(sample_weight) != 0):
             raise ValueError(ZERO_WEIGHTS)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = bounded_weights(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         return X, codes, weights / weights.mean()
 
     def _check_inputs(self, X: Any, *y: Any, reset: bool) -> Any:
         """Validate X; samples of more than one dimension are images, everything else is a table."""
+        if sparse.issparse(X):
+            raise ValueError(
+                f"X is a sparse matrix of shape {X.shape}, but networks take dense arrays; give X.toarray(), or use a "
+                "linear classifier, which takes it as it is"
+            )
         images = (np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)) > 2
         # Unless it is standardized, uint8 is kept and scaled to [0, 1] one batch at a time.
         bytes_stay = (images or not getattr(self, "standardize", False)) and (reset or self.bytes_)
         dtype = [np.float32, np.uint8] if bytes_stay else np.float32
+        if not images and getattr(getattr(X, "dtype", None), "kind", "") == "f" and X.ndim == 2:
+            check_range(np.asarray(X), fitting=reset)  # before float32 makes infinity of it
         checked = validate_data(self, X, *y, reset=reset, allow_nd=images, ensure_2d=not images, dtype=dtype)
         X = checked[0] if y else checked
         if reset:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unflip import __version__, registry
+from unflip._input import check_file, read_json
 from unflip._output import MODEL, check_place, recover, replaced_folder
 from unflip._validation import check_classes, check_prior, check_transition
 from unflip.core import ClassSums
@@ -138,14 +139,15 @@ def class_name(value: Any) -> str:
 def read_document(folder: Path) -> dict[str, Any]:
     """Return ``model.json`` of a saved model if its format is the one that this version reads."""
     path = folder / DOCUMENT
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise FileNotFoundError(f"{folder} is not a saved model: it has no model.json")
+    check_file(path, folder)
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = read_json(path)
         version, name, versions = document["format"], document["class"], document.get("versions", {})
         if not isinstance(name, str) or not isinstance(versions, dict):
             raise ValueError(f"its class is {name!r} and its versions are {versions!r}")
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if type(version) is not int or version != FORMAT:  # True == 1 == 1.0
         reads = f"unflip {__version__} reads format {FORMAT}"
@@ -170,8 +172,8 @@ def check_replaceable(path: Path) -> None:
     """Refuse a path that holds anything but a saved model or an empty folder."""
     try:
         there = {item.name for item in path.iterdir()}
-        ours = there <= {DOCUMENT, WEIGHTS}
-        free = not there or (ours and json.loads((path / DOCUMENT).read_bytes())["class"] in saved_classes())
+        ours = there <= {DOCUMENT, WEIGHTS} and all(check_file(path / name, path) for name in there)
+        free = not there or (ours and read_json(path / DOCUMENT)["class"] in saved_classes())
     except (OSError, ValueError, KeyError, TypeError):
         free = not path.exists()
     if not free:
@@ -187,7 +189,7 @@ def check_same_model(path: str | os.PathLike[str], data: str, label: Any, classe
     ``data`` and ``label`` are compared with what ``unflip fit`` wrote into ``metadata_``; ``classes`` may be unknown.
     """
     folder = Path(path)
-    if not (folder / DOCUMENT).is_file():
+    if not os.path.lexists(folder / DOCUMENT):
         return
     document = read_document(folder)
     metadata = (_found(document, "metadata_") or {}).get("dict", {})
@@ -222,7 +224,7 @@ def _found(content: Any, name: str) -> Any:
 def _read_weights(path: Path, digest: Any) -> Arrays:
     safetensors = _safetensors()
     try:
-        with path.open("rb") as file:
+        with check_file(path, path.parent).open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != digest:
             raise ValueError("its checksum is not the one that model.json was written with")
@@ -246,6 +248,7 @@ MAY_BE_OMITTED = ("transition", "transition_estimator_", "random_state", "checkp
 # These stay in model.json, where people look for them.
 READABLE = ("classes_", "transition_", "class_prior_", "transition", "class_prior")
 LARGEST_READABLE = 10_000  # numbers
+LARGEST_STRINGS = 2**28  # bytes of an array of strings
 
 # The fitted attributes that a file may hold, by kind; 1 and 2 are the dimensions of an array of numbers. What is an
 # object here is checked against the classes and features, or by the class itself. A class adds others by annotating
@@ -365,6 +368,9 @@ def _decode(value: Any, arrays: Arrays, network: Any) -> Any:
     if tag == "strings":
         if not all(isinstance(item, str) for item in content):
             raise ValueError("a list of strings holds something else")
+        size = 4 * len(content) * max(map(len, content), default=0)  # each takes as much memory as the longest
+        if value["dtype"] == "str" and size > LARGEST_STRINGS:
+            raise ValueError(f"a list of strings would take {size:,} bytes of memory")
         return np.array(content, dtype={"object": object, "str": str}[value["dtype"]])
     if tag == "sums":
         return ClassSums(**{name: _decode(item, arrays, network) for name, item in content.items()})

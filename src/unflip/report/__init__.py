@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from unflip._output import write_whole
+from unflip._output import together, write_whole
 from unflip.bench.experiment import Experiment
 from unflip.report.grid import accuracy_grid, transition_grid
 from unflip.report.results import Results, gather
@@ -39,7 +39,7 @@ def write_report(
     ValueError
         If no record is done, one does not belong to the experiment, or two of a table contradict each other.
     ModuleNotFoundError
-        If there are curves to draw, but matplotlib is not installed. The tables are written before.
+        If there are curves to draw, but matplotlib is not installed. The tables are written all the same.
     """
     done = [record for record in records if record["status"] == "done"]
     names = list(experiment.protocols) if protocol is None else [experiment.protocol(protocol)]
@@ -53,9 +53,15 @@ def write_report(
     if not reports:
         under = "" if protocol is None else f" under the protocol {protocol}"
         raise ValueError(f"none of the records of {experiment.name} is done{under}; run it first")
-    written = [path for results in reports for path in _write_tables(results, Path(folder))]
-    if figures:
-        written += [path for results in reports for path in _write_figures(results, Path(folder))]
+    with together():
+        written = [path for results in reports for path in _write_tables(results, Path(folder))]
+        missing = None
+        try:
+            written += [path for results in reports if figures for path in _write_figures(results, Path(folder))]
+        except ModuleNotFoundError as error:
+            missing = error
+    if missing is not None:
+        raise missing
     return written
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from unflip._input import check_file, read_npy
 from unflip._validation import check_same_length
 from unflip.datasets.npz import opened_npz, read_arrays, stored_names
 from unflip.tables.read import Table, as_frame, make_table, no_such
@@ -85,14 +86,16 @@ def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("reading safetensors needs safetensors: pip install 'unflip[data]'") from error
     try:
-        return load_file(path)
+        return load_file(check_file(path))
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
 
 
 def _read_npy(path: str) -> NDArray[Any]:
     try:
-        return np.load(path, allow_pickle=False)
+        return read_npy(path)
+    except PermissionError:
+        raise
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"the labels {path} cannot be read as an array: {error}") from error
 

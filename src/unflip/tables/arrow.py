@@ -1,6 +1,5 @@
 """Parquet and Arrow files, read by row groups or batches; the schema says what a column is."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from unflip._input import check_file, check_limit, parse_json
 from unflip.tables.read import PARQUET, FrameRows, Reading, check_unique, class_names, row_names, table_suffix
 
+# What damaged files make pyarrow, and what reads its metadata, raise; its own errors are kinds of these.
+BROKEN = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RuntimeError, MemoryError)
 BUFFER = 2**17  # bytes per column that are read of a Parquet file at once
 
 
@@ -55,6 +57,7 @@ class ArrowFile:
         run = tuple(range(len(self.sizes))) if run is None else run
         chosen = [*(self.names if how.columns is None else how.columns), *([self.index] if self.index else [])]
         whole = how.rows is None
+        n = sum(self.sizes[number] for number in run)  # rows that are left
         try:
             with _opened(self.path) as file:
                 # No threads of its own for a block: other parts are read at the same time.
@@ -72,8 +75,15 @@ class ArrowFile:
                             frame[name] = class_names(frame[name], classes)
                     yield FrameRows(frame, None if self.hidden else names)
                     start = counted.stop
-        except OSError as error:
-            raise ValueError(f"{self.called(run)} cannot be read: {error}") from error
+                    n -= counted.stop - counted.start
+                if n:
+                    raise ValueError(
+                        f"it changed while it was read; it has {sum(self.sizes) - n} rows instead of {sum(self.sizes)}"
+                    )
+        except PermissionError:
+            raise
+        except BROKEN as error:
+            raise ValueError(f"{self.called(run)} cannot be read: {_said(error)}") from error
 
 
 def open_arrow(path: str) -> ArrowFile:
@@ -82,15 +92,23 @@ def open_arrow(path: str) -> ArrowFile:
         with _opened(path) as file:
             schema, sizes, index = file.schema_arrow, _sizes(file), _index_columns(file)
         check_unique(schema.names)
-    except (OSError, ValueError) as error:  # pyarrow's own errors are kinds of these
-        raise ValueError(f"{path} cannot be read as {_format(path)}: {error}") from error
-    counted = next((item for item in index if isinstance(item, dict)), {})
-    hidden = [item for item in index if isinstance(item, str) and item in schema.names]
-    names = hidden.pop() if len(hidden) == 1 and _names_rows(path, schema, hidden[0]) else None
-    classes = _class_labels(schema)
-    kinds = tuple((field.name, "text" if field.name in classes else _arrow_kind(field.type)) for field in schema)
-    first, step = counted.get("start", 0), counted.get("step", 1)
-    return ArrowFile(path, sizes, kinds, names, tuple(hidden), int(first), int(step), tuple(classes.items()))
+        check_limit("UNFLIP_MAX_COLUMNS", len(schema.names), f"it has {len(schema.names):,} columns")
+        counted = next((item for item in index if isinstance(item, dict)), {})
+        hidden = [item for item in index if isinstance(item, str) and item in schema.names]
+        names = hidden.pop() if len(hidden) == 1 and _names_rows(path, schema, hidden[0]) else None
+        classes = _class_labels(schema)
+        kinds = tuple((field.name, "text" if field.name in classes else _arrow_kind(field.type)) for field in schema)
+        first, step = counted.get("start", 0), counted.get("step", 1)
+        return ArrowFile(path, sizes, kinds, names, tuple(hidden), int(first), int(step), tuple(classes.items()))
+    except (FileNotFoundError, PermissionError):
+        raise
+    except BROKEN as error:
+        raise ValueError(f"{path} cannot be read as {_format(path)}: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """What an error about a damaged file says; those of lookups are only a key."""
+    return f"it is damaged ({type(error).__name__}: {error})" if isinstance(error, LookupError) else str(error)
 
 
 def _format(path: str) -> str:
@@ -122,7 +140,7 @@ def _names_rows(path: str, schema: Any, name: str) -> bool:
 
 def _class_labels(schema: Any) -> dict[str, tuple[str, ...]]:
     """The names of classes whose codes are in the columns of a file that Hugging Face's ``datasets`` wrote."""
-    noted = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    noted = parse_json((schema.metadata or {}).get(b"huggingface", b"{}").decode())
     features = noted.get("info", {}).get("features") or {}
     return {
         name: tuple(map(str, feature["names"]))
@@ -151,10 +169,11 @@ def _opened(path: str) -> Any:
         from pyarrow import parquet
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"reading {_format(path)} needs pyarrow: pip install 'unflip[data]'") from error
+    check_file(path)
     if table_suffix(path) not in PARQUET:
         return ArrowBatches(path)
     # By buffers, not whole row groups: these may be larger than memory.
-    return parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
+    return parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False, page_checksum_verification=True)
 
 
 class ArrowBatches:

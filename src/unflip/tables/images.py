@@ -1,5 +1,6 @@
 """Folders of images as arrays: one folder per class, or a folder of images without labels."""
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from unflip._input import check_file
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 FORMATS = ("PNG", "JPEG")
@@ -40,8 +43,19 @@ def read_images(
         paths += found
     if not paths:
         raise ValueError(f"{folder} is empty; it should hold a folder of PNG or JPEG images for each class")
+    for path in paths:
+        check_file(path)
+        check_name(path)
     labels = np.array([path.parent.name for path in paths]) if groups else None
     return _pixels(paths, image_size), labels, np.array([path.relative_to(folder).as_posix() for path in paths])
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name that is not text, before any work: no list or page could hold it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the name {os.fsencode(path)!r} is not text in UTF-8; rename the file") from error
 
 
 def has_images(folder: Path) -> bool:
@@ -54,7 +68,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != "." and p.name not in IGNORED)
+    return sorted(p for p in folder.iterdir() if not p.is_dir() and p.name[0] != "." and p.name not in IGNORED)
 
 
 def _pixels(paths: list[Path], image_size: tuple[int, int] | None) -> NDArray[np.float32]:

@@ -15,7 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unflip._validation import FloatArray
+from unflip._validation import LARGEST, FloatArray, check_range
 from unflip.models.folder import Savable
 from unflip.tables.read import DECIMAL_COMMA, _number, as_frame, nearest
 from unflip.tables.text import (
@@ -133,7 +133,9 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         if self.texts_ and not self.embedding_:
             frame = _named(X)
             self.texts_ = {name: fit_tfidf(as_texts(frame[name]), lsa=self.text == "lsa") for name in self.texts_}
-        numbers = self._numbers(X)
+        numbers = check_range(
+            self._numbers(X), [name if isinstance(name, str) else f"x{name}" for name in self.numbers_]
+        )
         self.median_, self.mean_, self.scale_ = np.zeros((3, 0))
         if sparse.issparse(numbers):
             self.median_, self.mean_, self.scale_ = np.repeat([[0.0], [0.0], [1.0]], len(self.numbers_), axis=1)
@@ -260,7 +262,8 @@ class Preprocessor(Savable, TransformerMixin, BaseEstimator):
         if not is_frame(X):
             return
         there = list(_named(X).columns)
-        missing = [name for name in (*self.numbers_, *self.categories_, *self.texts_) if name not in there]
+        known = set(there)
+        missing = [name for name in (*self.numbers_, *self.categories_, *self.texts_) if name not in known]
         if missing:
             near = nearest(missing[0], there)
             raise ValueError(
@@ -348,6 +351,13 @@ def kind(column: Any, max_categories: int) -> tuple[str, str]:
     """
     import pandas as pd
 
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":  # tables of numbers may have many columns
+        values = column.to_numpy()
+        values = values[values == values]
+        if len(values) == 0 or (values == values[0]).all():
+            return "unused", SAME if len(values) else EMPTY
+        counts_rows = column.dtype.kind != "f" and len(values) >= FEWEST_COUNTED and (np.diff(values) == 1).all()
+        return ("unused", NUMBERED) if counts_rows else ("number", "")
     present = column.dropna()
     if len(present) == 0:
         return "unused", EMPTY
@@ -418,6 +428,12 @@ def as_numbers(column: Any, name: str) -> FloatArray:
     if np.isinf(values).any():
         row = rows[np.isinf(values).argmax()]
         raise ValueError(f"column {name!r} is infinite in row {row}; leave such cells empty")
+    large = np.abs(values) > LARGEST
+    if large.any():
+        raise ValueError(
+            f"column {name!r} has {values[large][0]:.3g} in row {rows[large.argmax()]}; only numbers up to {LARGEST:g} "
+            "can be squared and summed: divide the column by a suitable number"
+        )
     return values
 
 

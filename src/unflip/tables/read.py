@@ -2,9 +2,7 @@
 
 import codecs
 import glob
-import gzip
 import io
-import json
 import os
 import re
 import shutil
@@ -28,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from unflip._input import check_file, check_limit, check_there, file_size, limit, opened, parse_json
 from unflip._validation import FloatArray
 
 TEXT = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}  # suffixes and their separators
@@ -140,9 +139,7 @@ def read_table(
         given = spooled(given)
     several = table_files(given) if isinstance(given, list | tuple) or glob.has_magic(os.fspath(given)) else []
     source = Path(several[0] if several else given)
-    if not source.exists():
-        raise FileNotFoundError(f"{source} does not exist")
-    if source.is_dir():
+    if check_there(source).is_dir():
         from unflip.tables.images import has_images, read_images
 
         if has_images(source) or not tables_in(source):
@@ -209,9 +206,15 @@ def spooled(stream: Any = "-") -> str:
         folder = tempfile.mkdtemp(prefix="unflip-")
         weakref.finalize(stream, shutil.rmtree, folder, ignore_errors=True)
         source, raw = getattr(stream, "buffer", stream), Path(folder, "stdin")
+        most = shutil.disk_usage(folder).free // 2
         with raw.open("wb") as file:
             while chunk := source.read(CHUNK):
                 file.write(chunk.encode() if isinstance(chunk, str) else chunk)
+                if file.tell() > most:
+                    raise ValueError(
+                        f"standard input is longer than {most:,} bytes, half of what is free in {folder}; give a file, "
+                        "or name a folder with more space in the environment variable TMPDIR"
+                    )
         with raw.open("rb") as file:
             suffix = _suffix_of(file.read(CHUNK))
         _SPOOLED[stream] = str(raw.rename(raw.with_suffix(suffix)))
@@ -342,6 +345,8 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
     if missing.any():
         row, n = start + missing.argmax(), missing.sum()
         raise ValueError(f"{said} is missing in row {row} ({n} missing); fill in the labels, or drop those rows")
+    if labels.dtype.kind in "UO":
+        _check_lengths(labels, codes, said, start)
     if labels.dtype.kind == "U":
         labels = np.char.strip(labels)
     elif labels.dtype.kind == "O":
@@ -356,6 +361,17 @@ def as_labels(values: Any, start: int = 0) -> NDArray[Any]:
     if labels.dtype.kind not in "biU":
         raise ValueError(f"{said} holds {labels.dtype}; labels must be strings, whole numbers or booleans")
     return labels if codes is None else labels[codes]
+
+
+def _check_lengths(labels: NDArray[Any], codes: NDArray[np.intp] | None, said: str, start: int) -> None:
+    """Refuse a label that is too long for the name of a class, before each row takes as much memory as it."""
+    if labels.dtype.kind == "U" and labels.dtype.itemsize <= 4 * limit("UNFLIP_MAX_LABEL"):
+        return
+    sizes = np.array([len(label) if isinstance(label, str) else 0 for label in labels.tolist()], dtype=np.int64)
+    if len(sizes) and sizes.max() > limit("UNFLIP_MAX_LABEL"):
+        row = start + (sizes.argmax() if codes is None else (codes == sizes.argmax()).argmax())
+        what = f"{said} has {sizes.max():,} characters in row {row}, too many for the name of a class"
+        check_limit("UNFLIP_MAX_LABEL", int(sizes.max()), what)
 
 
 def missing_labels(values: Any) -> NDArray[np.bool_]:
@@ -437,6 +453,8 @@ def _distinct(values: Any, said: str, start: int) -> tuple[NDArray[Any], NDArray
 def _plain_array(values: Any) -> NDArray[Any]:
     if hasattr(values, "to_numpy"):  # pandas' own kinds, such as str, category and Int64, become NumPy's
         values = values.to_numpy() if isinstance(values.dtype, np.dtype) else values.astype(object).to_numpy()
+    if isinstance(values, list | tuple) and all(isinstance(value, str) for value in values):
+        _check_lengths(np.array(values, dtype=object), None, "the label", 0)
     found: NDArray[Any] = np.asarray(values)
     return np.char.decode(found, "utf-8") if found.dtype.kind == "S" else found
 
@@ -554,6 +572,7 @@ class TextFile:
     header: tuple[str, ...]  # the name of an index, as DataFrame.to_csv writes it, is empty
     decimal: str = "."
     encoding: str = "utf-8"
+    size: int | None = None  # bytes, when it was looked at first
     n_rows = None  # not known without reading
 
     @property
@@ -575,7 +594,8 @@ class TextFile:
         options = self._options(how.label) | {"dtype": {name or UNNAMED: str for name in written}}
         if how.columns is not None:
             options["usecols"] = [name or UNNAMED for name in how.columns]
-        with readable(self.path), pd.read_csv(self.path, **options, iterator=True, chunksize=how.rows) as reader:
+        options |= {"iterator": True, "chunksize": how.rows}
+        with readable(self.path), opened(self.path, self.size) as file, pd.read_csv(file, **options) as reader:
             for frame in reader:
                 frame.index = range(start, start + len(frame))
                 names = None
@@ -624,6 +644,7 @@ class JsonLinesFile:
     names: tuple[str, ...]
     n_rows: int
     encoding: str = "utf-8"
+    size: int | None = None  # bytes, when it was looked at first
 
     def runs(self, rows: int | None) -> list[tuple[tuple[int, ...], int]]:
         """Return one run: lines can only be read from the beginning."""
@@ -638,7 +659,7 @@ class JsonLinesFile:
 
         columns = list(self.names if how.columns is None else how.columns)
         with readable(self.path):
-            objects = json_objects(self.path, self.encoding)
+            objects = json_objects(self.path, self.encoding, self.size)
             while rows := list(islice(objects, how.rows)):
                 counted = range(start, start + len(rows))
                 values = {name: [row.get(name) for row in rows] for name in columns}
@@ -662,6 +683,7 @@ def open_file(path: str, encoding: str | None = None) -> Any:
         import pandas as pd  # noqa: F401
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"reading {suffix} files needs pandas: pip install 'unflip[data]'") from error
+    check_file(path)
     if suffix in (*PARQUET, *ARROW):
         if encoding is not None:
             raise ValueError(f"{path} has no encoding, which only text has; leave out {encoding!r}")
@@ -669,7 +691,7 @@ def open_file(path: str, encoding: str | None = None) -> Any:
 
         return open_arrow(path)
     with readable(path):
-        encoding = find_encoding(path) if encoding is None else check_encoding(encoding)
+        encoding = find_encoding(path, encoding)
         return _open_json(path, encoding) if suffix in JSON_LINES else _open_text(path, TEXT[suffix], encoding)
 
 
@@ -680,7 +702,7 @@ def table_suffix(path: str) -> str:
 
 def tables_in(folder: Path) -> list[str]:
     """Return the files with columns in a folder and the folders in it, in order."""
-    inside = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name[0] not in "._")
+    inside = (path for path in sorted(folder.rglob("*")) if not path.is_dir() and path.name[0] not in "._")
     return [str(path) for path in inside if table_suffix(path.name) in TABLES]
 
 
@@ -709,7 +731,8 @@ def _files(path: str) -> list[str]:
         if not (found := tables_in(Path(path))):
             raise ValueError(f"the folder {path} has no file that ends in {', '.join(TABLES)}")
         return found
-    if Path(path).exists():
+    if os.path.lexists(path):
+        check_there(path)
         if table_suffix(path) not in (*TABLES, ".npy"):
             raise ValueError(f"{path} must end in {', '.join(TABLES)}, .csv.gz, .tsv.gz or .npy")
         return [path]
@@ -721,17 +744,21 @@ def _files(path: str) -> list[str]:
 # Encodings
 
 
-def find_encoding(path: str) -> str:
-    """Return the encoding of a text file: by its byte order mark, else UTF-8, else cp1252 with a warning.
+def find_encoding(path: str, given: str | None = None) -> str:
+    """Return the encoding of a text file: as given, by its byte order mark, else UTF-8, else cp1252 with a warning.
 
     All of the file is decoded, since its first letter with an accent may be in the last row. What is neither is refused
-    with the name of the encoding that it may be in.
+    with the name of the encoding that it may be in; so is a line that is too long to be kept in memory.
     """
-    with _opened_bytes(path) as file:
+    known = None if given is None else check_encoding(given)
+    with opened(path) as raw:
+        file = _Lines(raw)
         chunk = file.read(CHUNK)
-        for mark, name in MARKS.items():
-            if chunk.startswith(mark):
-                return name
+        known = known or next((name for mark, name in MARKS.items() if chunk.startswith(mark)), None)
+        if known is not None:
+            while file.read(CHUNK):
+                pass
+            return known
         if 8 * chunk.count(0) > len(chunk):
             # UTF-16 without a mark: in text of Western languages every second byte is zero
             width = "utf-16-le" if chunk[1::2].count(0) > chunk[::2].count(0) else "utf-16-be"
@@ -753,6 +780,20 @@ def find_encoding(path: str) -> str:
         )
         return "cp1252"
     raise ValueError(f"it is not text in UTF-8 ({problem.reason}). {_name_it(_guessed(sample))}")
+
+
+class _Lines:
+    """A file whose lines are measured as it is read."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.open = file, 0  # bytes of the line that has not ended
+
+    def read(self, size: int) -> bytes:
+        chunk: bytes = self.file.read(size)
+        end = chunk.rfind(b"\n")
+        self.open = len(chunk) - end - 1 if end >= 0 else self.open + len(chunk)
+        check_limit("UNFLIP_MAX_LINE", self.open, f"it has a line of {self.open:,} bytes or more")
+        return chunk
 
 
 def check_encoding(name: str) -> str:
@@ -795,10 +836,6 @@ def _guessed(sample: bytes) -> str | None:
     return None if best is None else str(best.encoding)
 
 
-def _opened_bytes(path: str) -> Any:
-    return gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb")
-
-
 def with_point(value: Any) -> Any:
     """Return "1,5" as "1.5", and anything else as it is."""
     is_number = isinstance(value, str) and "." not in value and DECIMAL_COMMA.fullmatch(value.strip())
@@ -823,18 +860,23 @@ def _open_text(path: str, separator: str, encoding: str) -> TextFile:
             header = _header(pd, path, separator, encoding)
         if all(np.isfinite(_number(name)) for name in header):
             raise ValueError(f"the first line must name the columns, but it holds numbers: {', '.join(header[:5])}")
+        check_limit("UNFLIP_MAX_COLUMNS", len(header), f"it has {len(header):,} columns")
         check_unique(header)
         named = (header[0], *(name or f"Unnamed: {k}" for k, name in enumerate(header[1:], 1)))
         marks = ".," if separator == ";" else "."
-        files = [TextFile(path, separator, named, mark, encoding) for mark in marks]
-        frames = [pd.read_csv(path, nrows=CHECKED, **file._options(None)) for file in files]
+        files = [TextFile(path, separator, named, mark, encoding, file_size(path)) for mark in marks]
+        frames = []
+        for file in files:
+            with opened(path) as raw:
+                frames.append(pd.read_csv(raw, nrows=CHECKED, **file._options(None)))
         numbers = [{n for n in frame.columns if pd.api.types.is_numeric_dtype(frame[n].dtype)} for frame in frames]
     return files[-1] if len(files) > 1 and numbers[0] < numbers[1] else files[0]
 
 
 def _header(pd: Any, path: str, separator: str, encoding: str) -> list[str]:
     options = {"sep": separator, "encoding": encoding, "header": None, "nrows": 1, "dtype": str}
-    first = pd.read_csv(path, **options, keep_default_na=False, skipinitialspace=True)
+    with opened(path) as file:
+        first = pd.read_csv(file, **options, keep_default_na=False, skipinitialspace=True)
     return [str(name) for name in first.iloc[0]]
 
 
@@ -849,7 +891,11 @@ def readable(path: str) -> Iterator[None]:
         raise ValueError(f"{path} is empty") from error
     except UnicodeError as error:
         raise ValueError(f"{path} is not text in the encoding that was named: {error}") from error
+    except (FileNotFoundError, PermissionError):
+        raise
     except (pd.errors.ParserWarning, pd.errors.ParserError, OSError, EOFError, zlib.error, ValueError) as error:
+        if str(error).startswith(f"{path} "):
+            raise
         raise ValueError(f"{path} cannot be read as a table: {error}") from error
 
 
@@ -868,20 +914,22 @@ def _open_json(path: str, encoding: str) -> JsonLinesFile:
     for row in json_objects(path, encoding):
         names.update(dict.fromkeys(row))
         n += 1
+        check_limit("UNFLIP_MAX_COLUMNS", len(names), f"it has {len(names):,} columns or more")
     if not n:
         raise ValueError("it is empty")
-    return JsonLinesFile(path, tuple(names), n, encoding)
+    return JsonLinesFile(path, tuple(names), n, encoding, file_size(path))
 
 
-def json_objects(path: str, encoding: str) -> Iterator[dict[str, Any]]:
+def json_objects(path: str, encoding: str, size: int | None = None) -> Iterator[dict[str, Any]]:
     """Read the objects of a file of JSON Lines, one at a time; empty lines are left out."""
-    with _opened_bytes(path) as raw, io.TextIOWrapper(raw, encoding, newline="\n") as file:
+    with opened(path, size) as raw:
+        file = io.TextIOWrapper(raw, encoding, newline="\n")
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
+                row = parse_json(line)
+            except ValueError as error:
                 raise ValueError(f"line {number} is not JSON: {error}. Each line must be a JSON object") from error
             if not isinstance(row, dict):
                 raise ValueError(f'line {number} must be a JSON object such as {{"age": 20}}; got {line.strip():.40}')

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from unflip._input import check_file
 from unflip.tables.arrow import ArrowFile
 from unflip.tables.blocks import NO_LABELS, Block, BlockError, Engine, Source, as_matrix, make_block, reduce_blocks
 from unflip.tables.preprocessing import as_numbers
@@ -259,7 +260,10 @@ class MappedRows:
     shape: tuple[int, ...]
 
     def open(self) -> Any:
-        return np.memmap(self.path, self.dtype, mode="r", offset=self.offset, shape=self.shape)
+        try:
+            return np.memmap(check_file(self.path), self.dtype, mode="r", offset=self.offset, shape=self.shape)
+        except ValueError as error:
+            raise ValueError(f"{self.path} changed while it was read: {error}") from error
 
 
 def check_columns(X: Any, columns: Sequence[Any] | None) -> list[Any] | None:
@@ -307,7 +311,9 @@ def _load(values: Any) -> Any:
     if not os.fspath(values).endswith(".npy"):
         raise ValueError(f"y must be labels or an .npy file; got {values!r}. Name a column of a file with label=")
     try:
-        return np.load(values, mmap_mode="r", allow_pickle=False)
+        return np.load(check_file(values), mmap_mode="r", allow_pickle=False)
+    except PermissionError:
+        raise
     except (OSError, ValueError) as error:
         raise ValueError(f"{values} cannot be read as an array: {error}") from error
 

@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from unflip._base import check_training_data
+from unflip._base import check_samples, check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior, project_to_simplex
 from unflip.core.ldce import well_conditioned
@@ -99,7 +99,7 @@ class AnchorPoints(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return P(clean = k | x), shape (n_samples, n_classes): the distribution nearest to p_noisy(x) T^-1."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = check_samples(self, X)
         return project_to_simplex(np.linalg.solve(self.transition_.T, self._noisy_proba(X).T).T)
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from unflip._base import check_training_data
+from unflip._base import check_samples, check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core.ldce import well_conditioned
 from unflip.transition._cross_fit import consensus_std, row_keys
@@ -120,7 +120,7 @@ class HOC(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return P(clean = k | labels of the ten nearest training samples), shape (n_samples, n_classes)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = check_samples(self, X)
         votes = min(VOTES, len(self.codes_))
         near = self.neighbors_.kneighbors(self.scaler_.transform(X), votes, return_distance=False)
         with np.errstate(divide="ignore"):

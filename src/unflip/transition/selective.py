@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from unflip._base import check_training_data
+from unflip._base import check_samples, check_training_data
 from unflip._validation import FloatArray, IntArray
 from unflip.core import clean_prior, project_to_simplex
 from unflip.core.ldce import well_conditioned
@@ -102,7 +102,7 @@ class Selective(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return P(clean = k | x), shape (n_samples, n_classes): the distribution nearest to p_noisy(x) T^-1."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = check_samples(self, X)
         noisy = np.mean([self._proba(model, X) for model in self.classifiers_], axis=0)
         return project_to_simplex(np.linalg.solve(self.transition_.T, noisy.T).T)
 
