@@ -16,6 +16,7 @@ from unflip._validation import FloatArray, IntArray, check_labels, check_same_le
 
 UNGIVEN = 0.1  # how much less likely a class is that none of a row's annotators gave, unless a classifier knows better
 STRENGTH = (0.1, 1e3)  # limits of the learned strength of the prior, in labels
+USUAL, CERTAINTY = 5.0, 10.0  # mode and shape of the gamma prior of the strength, for when few labels tell nothing
 SPREAD = (0.01, 25.0)  # limits of the variance of the abilities, on the logit scale
 ONE_SIDED = 0.5  # share of labels from annotators with a single class from which on they are rules that abstain
 FEWEST_SHARED = 20  # rows that two annotators must share for a test of their dependence
@@ -161,7 +162,7 @@ def fit_annotators(
     if proba is None and ungiven < 1:
         unlikely[(votes == 0) & (votes.sum(axis=1, keepdims=True) > 0)] = np.log(ungiven)
     levels = 2 if hard_rows and not abstain else 1
-    state = _Rules(a, strength) if abstain else _People(a, strength, ability, levels)
+    state: Any = _Rules(a, strength) if abstain else _People(a, strength, ability, levels)
     q = np.repeat(q[..., np.newaxis] / levels, levels, axis=2)  # (n, class, level)
     n_iter = 0
     for n_iter in range(1, max_iter + 1):
@@ -172,18 +173,17 @@ def fit_annotators(
         prior = np.log(pi)[np.newaxis]
         if proba is not None:
             prior = np.log(np.maximum(proba, 1e-9))[..., np.newaxis] + np.log(pi / pi.sum(axis=1, keepdims=True))
-        scores, base = state.scores()
-        joint = unlikely[..., np.newaxis] + prior + base + (S @ scores.reshape(m * c, -1)).reshape(n, c, levels)
+        joint = unlikely[..., np.newaxis] + prior + (S @ state.scores().reshape(m * c, -1)).reshape(n, c, levels)
         new = softmax(joint.reshape(n, -1), axis=1).reshape(q.shape)
         change, q = float(np.abs(new - q).max()), new
         if change < tol:
             break
     posterior = q.sum(axis=2)
     guesses = q.sum(axis=1) @ state.h
-    N = state.transitions[:, :, :c] * state.seen[:, :, np.newaxis]
-    pool = N.sum(axis=0) + state.center.mean(axis=0)[:, :c] * 0.1
+    pool = (S.T @ posterior).reshape(m, c, c).sum(axis=0).T + 0.1 * (np.eye(c) + 1 / c)
     pool /= pool.sum(axis=1, keepdims=True)
-    return Fit(posterior, state.transitions, pool, pi.sum(axis=1), state.s, guesses, state.G, n_iter)
+    prior = pi.sum(axis=1) if proba is None else posterior.mean(axis=0)
+    return Fit(posterior, state.said(pi), pool, prior, state.s, guesses, state.G, n_iter)
 
 
 class _People:
@@ -197,10 +197,11 @@ class _People:
         self.G = np.tile(self.marginal, (c, 1))
         self.seeing = np.broadcast_to(1 - self.h, (m, c, c, levels))  # share of labels that are not guesses
         self.s = np.full(c, float(c) if strength is None else strength)
-        self.b, self.spread, self.theta = np.zeros(m), 1.0, None
+        self.b, self.spread = np.zeros(m), 1.0
+        self.theta: Any = None
 
     def update(self, M: FloatArray, totals: FloatArray) -> None:
-        c, first = M.shape[1], self.theta is None
+        first = self.theta is None
         N = (M * self.seeing).sum(axis=3).transpose(0, 2, 1)  # annotator, class, label
         if len(self.h) > 1 and not first:
             guessed = M * (1 - self.seeing)
@@ -219,8 +220,14 @@ class _People:
         self.mixed = np.maximum(sees + self.h * self.G.T[..., np.newaxis], TINY)
         self.seeing = sees / self.mixed
 
-    def scores(self) -> tuple[FloatArray, float]:
-        return np.log(self.mixed), 0.0
+    def said(self, pi: FloatArray) -> FloatArray:
+        """Return P(label | class) of each annotator over easy and hard rows, guesses included."""
+        share = pi / pi.sum(axis=1, keepdims=True)
+        said: FloatArray = (self.mixed * share).sum(axis=3).transpose(0, 2, 1)
+        return said / said.sum(axis=2, keepdims=True)
+
+    def scores(self) -> FloatArray:
+        return np.log(self.mixed)
 
     def _center(self, N: FloatArray, first: bool) -> FloatArray:
         """Return the mean of the prior of each annotator's T: the pool's, or the pool's moved by their ability."""
@@ -256,7 +263,7 @@ class _People:
 
 
 class _Rules:
-    """The M-step of labelling functions: to abstain is an outcome as well, and says something about the class."""
+    """The M-step of labeling functions, for which to abstain is an outcome as well."""
 
     def __init__(self, a: Annotations, strength: float | None) -> None:
         m, c = len(a.names), len(a.classes)
@@ -269,7 +276,6 @@ class _Rules:
         fired = M[..., 0].transpose(0, 2, 1)  # annotator, class, label
         size = np.maximum(totals[:, 0], TINY)
         N = np.concatenate([fired, np.maximum(size[:, np.newaxis] - fired.sum(axis=2, keepdims=True), 0)], axis=2)
-        self.seen = fired.sum(axis=2)
         # P(label | class) = P(label) P(class | label) / P(class), with the P(class | label) of all rules.
         given = dominant((fired.sum(axis=0) + np.eye(len(size))).T).T  # columns: P(class | label)
         lift = given / (size / size.sum())[:, np.newaxis]
@@ -281,19 +287,25 @@ class _Rules:
         self.transitions = N + np.maximum(self.s[:, np.newaxis], TINY) * self.center
         self.transitions /= self.transitions.sum(axis=2, keepdims=True)
 
-    def scores(self) -> tuple[FloatArray, FloatArray]:
-        logs = np.log(np.maximum(self.transitions, TINY)).transpose(0, 2, 1)  # annotator, outcome, class
-        return (logs[:, :-1] - logs[:, -1:])[..., np.newaxis], logs[:, -1].sum(axis=0)[np.newaxis, :, np.newaxis]
+    def said(self, pi: FloatArray) -> FloatArray:
+        return self.transitions
+
+    def scores(self) -> FloatArray:
+        # Rules share blind spots, so that their silences are not independent, and together would outweigh the labels.
+        return np.log(np.maximum(self.transitions[:, :, :-1], TINY)).transpose(0, 2, 1)[..., np.newaxis]
 
 
 def _strength(N: FloatArray, center: FloatArray, s: FloatArray, steps: int = 3) -> FloatArray:
-    """Return the strengths that make the counts likelier: fixed-point steps of the Dirichlet-multinomial (Minka)."""
+    """Return the strengths that make the counts likelier: fixed-point steps of the Dirichlet-multinomial (Minka).
+
+    A gamma prior keeps a strength from growing without limit where the counts hardly depend on it.
+    """
     mean = np.maximum(center, 1e-5)
     for _ in range(steps):
         alpha = mean * s[:, np.newaxis]
         above = (mean * (digamma(N + alpha) - digamma(alpha))).sum(axis=(0, 2))
         below = (digamma(N.sum(axis=2) + s) - digamma(s)).sum(axis=0)
-        s = np.clip(s * above / np.maximum(below, TINY), *STRENGTH)
+        s = np.clip(s * (above + CERTAINTY / s) / (below + CERTAINTY / USUAL), *STRENGTH)
     return s
 
 
@@ -445,7 +457,8 @@ class AnnotatorModel(BaseEstimator):
 
     *Rules.* Labeling functions often give one class or nothing, and then what they give says nothing unless it is
     asked how often they fire in each class: to abstain is one more outcome, T_a has a column for it, and its center
-    fires as often as the rule does, and is right as often as all rules are.
+    fires as often as the rule does, and is right as often as all rules are. The labels that were given are the evidence
+    about a row; silences are not, because rules share blind spots.
 
     Parameters
     ----------
