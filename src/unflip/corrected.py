@@ -335,7 +335,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         named = default_models(X, c) if kind == "auto" else [(_name(self.estimator), self.estimator)]
         models = {name: seeded(clone(model), seed) for name, model in named}
         shares, held_out = np.full(len(models), 1 / len(models)), {}
-        for _ in range(CROWD_ROUNDS if folds and kind in ("auto", "weighted", "inverted") else 0):
+        witnesses = kind in ("auto", "weighted", "inverted") and not crowd.abstain_  # a model of rules repeats them
+        for _ in range(CROWD_ROUNDS if folds and (witnesses or kind == "auto") else 0):
             held_out = {name: np.zeros_like(q) for name in models}
             for train, test in folds:
                 for name, model in models.items():
@@ -347,10 +348,14 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             shares, t = _witness_shares(list(held_out.values()), likelihood, weights)
             prior = tempered(sum(w * p for w, p in zip(shares, held_out.values(), strict=True)), t)
             prior = 0.99 * prior + 0.01 / c  # no classifier is ever sure
+            if not witnesses:  # only the weights of the models are needed
+                break
             crowd.fit(a, proba=prior)
             q = crowd.posterior_
         self.annotator_model_, self.witness_ = crowd, None
-        self.transition_, self.transition_std_, self.class_prior_ = crowd.transition_, None, crowd.class_prior_
+        self.transition_, self.class_prior_ = crowd.transition_, crowd.class_prior_
+        size = (a.counts.sum(axis=1) @ q)[:, np.newaxis]  # labels of each class
+        self.transition_std_ = np.sqrt(self.transition_ * (1 - self.transition_) / np.maximum(size, 1))
         self.overlap_, self.alternatives_, self.oof_proba_ = False, [], prior if held_out else None
         codes = q.argmax(axis=1)
         self._fit_to_posterior(X, codes, q, weights, models, shares, kind)

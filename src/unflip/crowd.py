@@ -18,6 +18,7 @@ UNGIVEN = 0.1  # how much less likely a class is that none of a row's annotators
 STRENGTH = (0.1, 1e3)  # limits of the learned strength of the prior, in labels
 USUAL, CERTAINTY = 5.0, 10.0  # mode and shape of the gamma prior of the strength, for when few labels tell nothing
 SPREAD = (0.01, 25.0)  # limits of the variance of the abilities, on the logit scale
+RULE_STEPS = 2  # of EM from the majority vote for rules: they depend on each other, and more steps trust that
 ONE_SIDED = 0.5  # share of labels from annotators with a single class from which on they are rules that abstain
 FEWEST_SHARED = 20  # rows that two annotators must share for a test of their dependence
 MOST_PAIRS = 5_000  # of annotators that are tested, those with the most rows in common
@@ -50,6 +51,11 @@ class Annotations(NamedTuple):
         return self._replace(
             rows=place[self.rows[kept]], annotators=self.annotators[kept], codes=self.codes[kept], n_rows=len(rows)
         )
+
+    @property
+    def majority(self) -> IntArray:
+        """The code that most annotators gave each row; the first of those that are equally frequent."""
+        return self.counts.argmax(axis=1)
 
 
 class Fit(NamedTuple):
@@ -86,7 +92,9 @@ def annotations_of(Y: Any, classes: ArrayLike | None = None) -> Annotations:
     cells = Y.to_numpy() if hasattr(Y, "to_numpy") else np.ma.filled(Y.astype(object), None) if np.ma.isMA(Y) else Y
     cells = np.asarray(cells) if isinstance(cells, np.ndarray) else np.array(cells, dtype=object)
     if cells.ndim != 2:
-        raise ValueError(f"Y must be a matrix, one row per sample and one column per annotator; got shape {cells.shape}")
+        raise ValueError(
+            f"Y must be a matrix, one row per sample and one column per annotator; got shape {cells.shape}"
+        )
     if cells.dtype.kind in "iu":
         missing = cells < 0
     elif cells.dtype.kind == "f":
@@ -165,7 +173,9 @@ def fit_annotators(
     state: Any = _Rules(a, strength) if abstain else _People(a, strength, ability, levels)
     q = np.repeat(q[..., np.newaxis] / levels, levels, axis=2)  # (n, class, level)
     n_iter = 0
-    for n_iter in range(1, max_iter + 1):
+    most = min(max_iter, RULE_STEPS) if abstain else max_iter
+    while n_iter < most:
+        n_iter += 1
         M = (S.T @ q.reshape(n, -1)).reshape(m, c, c, levels)  # annotator, label, class, level
         totals = q.sum(axis=0)  # class, level
         state.update(M, totals)
@@ -398,7 +408,8 @@ def dependences(a: Annotations, fit: Fit, abstain: bool) -> list[Dependence]:
     Given the class, the labels of independent annotators are independent. For rows that both labeled, with the class
     probabilities q of each row from the labels of all others::
 
-        z = sum (agree - P(agree)) / sqrt(sum P(agree) (1 - P(agree))),    P(agree) = sum_k q_k sum_l T_a[k, l] T_b[k, l]
+        z  =  sum (agree - P(agree)) / sqrt(sum P(agree) (1 - P(agree)))
+        P(agree)  =  sum_k q_k sum_l T_a[k, l] T_b[k, l]
 
     For rules the sum is over all rows, and to agree is to give the same label, since what they abstain from says
     something as well.
@@ -458,7 +469,8 @@ class AnnotatorModel(BaseEstimator):
     *Rules.* Labeling functions often give one class or nothing, and then what they give says nothing unless it is
     asked how often they fire in each class: to abstain is one more outcome, T_a has a column for it, and its center
     fires as often as the rule does, and is right as often as all rules are. The labels that were given are the evidence
-    about a row; silences are not, because rules share blind spots.
+    about a row; silences are not, because rules share blind spots. For the same reason EM stops after two steps from
+    the majority vote: rules that agree because they are alike would be trusted more with every step.
 
     Parameters
     ----------

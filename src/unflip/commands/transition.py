@@ -13,6 +13,8 @@ from unflip import __version__
 from unflip._validation import FloatArray, check_transition
 from unflip.commands.fit import (
     Noise,
+    check_crowd,
+    crowd_noise,
     estimated_transition,
     features,
     labels,
@@ -49,6 +51,10 @@ def find_noise(
         Whether to show the progress of a network.
     """
     y, weights = labels(table), table.sample_weight
+    if table.annotations is not None:
+        check_crowd("auto" if (network, method) == (None, None) else str(network or method), None)
+        model = make_classifier("auto", "linear", None, random_state=random_state)
+        return crowd_noise(model.fit(features(table, "linear"), table.annotations, sample_weight=weights))
     trained = network or "linear"
     if network is None and method is None:
         estimator = make_classifier("auto", trained, None, random_state=random_state)

@@ -8,6 +8,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from unflip import registry
 from unflip._validation import FloatArray, check_transition
+from unflip.crowd import is_matrix
 from unflip.tables.preprocessing import Preprocessor, is_frame
 from unflip.tables.read import labeled_rows
 
@@ -29,8 +30,10 @@ def estimate_transition(
     X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
         The estimators with networks also take images. A data frame with other columns than numbers goes
         through a :class:`~unflip.tables.Preprocessor` first.
-    y : array-like of shape (n_samples,)
-        Noisy labels of any kind. Rows whose label is missing are left out, with a warning that counts them.
+    y : array-like of shape (n_samples,) or (n_samples, n_annotators)
+        Noisy labels of any kind. With those of several annotators, T is that of all labels together, found by
+        :class:`unflip.AnnotatorModel` and :class:`unflip.CorrectedClassifier`, and there is no ``method``. Rows whose
+        label is missing are left out, with a warning that counts them.
     method : str or estimator, default="volmin"
         "volmin" (:class:`VolMin`), "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t"
         (:class:`DualT`), "hoc" (:class:`HOC`), "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or
@@ -48,6 +51,10 @@ def estimate_transition(
     >>> estimate_transition(X, corrupt(y, symmetric(3, 0.4), random_state=0)).round(1)
     array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
     """
+    if is_matrix(y):
+        if method != "volmin" or params:
+            raise ValueError("the labels of several annotators are joined by EM; leave out method and its parameters")
+        method = registry.make("CorrectedClassifier")
     if isinstance(method, str):
         estimator = registry.find(method, "transition").load()()
     elif hasattr(method, "fit") and not isinstance(method, type):
@@ -55,7 +62,8 @@ def estimate_transition(
     else:
         names = ", ".join(registry.names("transition"))
         raise ValueError(f"method must be one of {names}, or an estimator with fit and transition_; got {method!r}")
-    X, y, sample_weight = labeled_rows(X, y, sample_weight)
+    if not is_matrix(y):
+        X, y, sample_weight = labeled_rows(X, y, sample_weight)
     if is_frame(X) and X.select_dtypes("number").shape[1] < X.shape[1]:
         chosen = registry.find_class(type(estimator).__name__)
         X = Preprocessor(standardize=chosen is None or not chosen.own_scale).fit_transform(X)
