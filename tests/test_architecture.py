@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "unflip"
 LAYERS = (
     {"registry", "_validation", "_input", "_output"},
     {"core", "noise", "datasets"},
-    {"models"},
+    {"models", "crowd"},
     {"_base"},
     {"tables"},
     {"deep", "metrics"},

@@ -21,6 +21,7 @@ _FUNCTIONS = {
     "transition": ["estimate_transition", "sample_rows"],
     "linear": ["class_sums"],
     "deep": ["MCLDCELoss"],
+    "crowd": ["AnnotatorModel"],
     "metrics": ["clean_accuracy", "clean_scorer", "transition_error", "centroid_error"],
     "audit": ["find_label_errors"],
     "datasets": ["load_dataset"],

@@ -1,12 +1,15 @@
 """MODEL: any scikit-learn estimator, trained through T."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import Tags, _safe_indexing, assert_all_finite, check_array, check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
@@ -32,6 +35,7 @@ from unflip._base import (
 from unflip._validation import FloatArray, IntArray, bounded_weights, check_labels
 from unflip.core.ldce import project_to_simplex, pseudo_inverse
 from unflip.core.posterior import blended, inverted_posterior, tempered
+from unflip.crowd import AnnotatorModel, annotations_of, is_matrix
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
@@ -46,6 +50,7 @@ LEAST_SHARE = 0.02  # models with a smaller weight are left out of the blend
 CLEARLY = 2.0  # standard errors by which a blend through T must lead that of the labels as they are, or a model a blend
 UNEQUIVOCAL = 1.0  # standard errors of evidence from which on symmetric noise is corrected
 DISAGREEMENT = 0.1  # difference of estimated noise rates that is worth a note
+CROWD_ROUNDS = 2  # of models and annotators in turn; more changed nothing
 RARE = 20  # rows of a class below which its row of T is mostly that of the others
 JOINT, BLEND = "joint logistic", "blend"
 
@@ -146,6 +151,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     """
 
     estimator_: Any
+    annotator_model_: AnnotatorModel | None = None
     overlap_: bool
     notes_: list[str]
     transition_std_: FloatArray | None
@@ -166,8 +172,16 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
-        """Fit to noisy labels ``y`` of any kind; rows of a group stay in one fold if ``cv`` is a group splitter."""
+        """Fit to noisy labels ``y`` of any kind; rows of a group stay in one fold if ``cv`` is a group splitter.
+
+        ``y`` may be a matrix, rows x annotators, with missing entries: :class:`unflip.AnnotatorModel` and the model,
+        which predicts rows that it did not see, then find the class of each row together. ``annotator_model_`` has
+        what they found, and ``transition_`` is the T of all labels together.
+        """
         self._check_estimator()
+        self.annotator_model_ = None
+        if is_matrix(y):
+            return self._fit_crowd(X, y, sample_weight, groups)
         X, codes, weights = self._check_data(X, y, sample_weight)
         random = check_random_state(self.random_state)
         self._witness(X, codes, weights, groups, random)
@@ -202,7 +216,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if kind == "regressor":
             return project_to_simplex(np.asarray(self.estimator_.predict(X), dtype=np.float64).reshape(-1, c))
         p = predicted_codes(self.estimator_, X, c)
-        if kind != "inverted":
+        if kind != "inverted" or self.annotator_model_ is not None:
             return p
         before, after = self.temperatures_
         p = tempered((self.n_samples_ * p + self.noisy_prior_) / (self.n_samples_ + 1), before)
@@ -288,6 +302,110 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             return SavedBlend([as_arrays(model, codes[model.codes_])], classes=codes)
         members = [as_arrays(one, codes[one.codes_]) for one in model.members]
         return SavedBlend(members, model.weights, codes, model.temperatures, model.calibration)
+
+    # -- several annotators
+
+    def _fit_crowd(self, X: Any, Y: Any, sample_weight: Any, groups: Any) -> Self:
+        """Fit to the labels of several annotators; the models are one more witness, in the place of the class prior.
+
+        In turn, models predict the classes of rows that they did not see, and the annotators' labels update them::
+
+            p(x)    models fitted to q, blended by the weights that make the labels of held-out rows likeliest
+            q_i(k)  ~  p_k(x_i) prod_a T_a[k, y_ia]
+        """
+        if self.transition is not None:
+            raise ValueError("each annotator has a T of their own, which is estimated; leave transition out")
+        a, kind = annotations_of(Y, self.classes), self._kind()
+        check_rows(X, np.zeros(a.n_rows))
+        if self.estimator is None:
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        else:
+            _check_table(X)
+            (X,) = indexable(validate_data(self, X, skip_check_array=True))
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        self.classes_, c = a.classes, len(a.classes)
+        votes, labeled = a.counts, np.flatnonzero(a.counts.sum(axis=1) > 0)
+        if len(labeled) < a.n_rows:  # they teach nothing
+            X, a, votes = _safe_indexing(X, labeled), a.take(labeled), votes[labeled]
+            weights = None if weights is None else weights[labeled]
+            groups = None if groups is None else np.asarray(groups)[labeled]
+        random = check_random_state(self.random_state)
+        crowd = AnnotatorModel().fit(a)
+        alone, q, prior = crowd.posterior_, crowd.posterior_, np.tile(crowd.class_prior_, (a.n_rows, 1))
+        folds, seed = self._crowd_folds(X, q.argmax(axis=1), groups, random), random.randint(2**31 - 1)
+        named = default_models(X, c) if kind == "auto" else [(_name(self.estimator), self.estimator)]
+        models = {name: seeded(clone(model), seed) for name, model in named}
+        shares, held_out = np.full(len(models), 1 / len(models)), {}
+        witnesses = kind in ("auto", "weighted", "inverted") and not crowd.abstain_  # a model of rules repeats them
+        for _ in range(CROWD_ROUNDS if folds and (witnesses or kind == "auto") else 0):
+            held_out = {name: np.zeros_like(q) for name in models}
+            for train, test in folds:
+                for name, model in models.items():
+                    w = None if weights is None else weights[train]
+                    R = q[train] if kind != "inverted" else None
+                    fitted = fit_soft(clone(model), _safe_indexing(X, train), q[train].argmax(axis=1), R, w)
+                    held_out[name][test] = predicted_codes(fitted, _safe_indexing(X, test), c)
+            likelihood = q / np.maximum(prior, 1e-9)
+            shares, t = _witness_shares(list(held_out.values()), likelihood, weights)
+            prior = tempered(sum(w * p for w, p in zip(shares, held_out.values(), strict=True)), t)
+            prior = 0.99 * prior + 0.01 / c  # no classifier is ever sure
+            if not witnesses:  # only the weights of the models are needed
+                break
+            crowd.fit(a, proba=prior)
+            q = crowd.posterior_
+        self.annotator_model_, self.witness_ = crowd, None
+        self.transition_, self.class_prior_ = crowd.transition_, crowd.class_prior_
+        size = (a.counts.sum(axis=1) @ q)[:, np.newaxis]  # labels of each class
+        self.transition_std_ = np.sqrt(self.transition_ * (1 - self.transition_) / np.maximum(size, 1))
+        self.overlap_, self.alternatives_, self.oof_proba_ = False, [], prior if held_out else None
+        codes = q.argmax(axis=1)
+        self._fit_to_posterior(X, codes, q, weights, models, shares, kind)
+        self.candidates_ = self._crowd_candidates(held_out, shares, alone, weights) if kind == "auto" else []
+        self.notes_ = list(_crowd_sentences(crowd, len(votes)))
+        return self
+
+    def _crowd_folds(self, X: Any, codes: IntArray, groups: Any, random: Any) -> list[Any]:
+        if np.bincount(codes).max() < 2 or len(codes) < 10:
+            return []
+        cv = self.cv
+        if isinstance(cv, int):
+            shuffle = {"n_splits": cv, "shuffle": True, "random_state": random.randint(2**31 - 1)}
+            cv = StratifiedKFold(**shuffle) if groups is None else StratifiedGroupKFold(**shuffle)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class")
+            return list(check_cv(cv, codes, classifier=True).split(X, codes, groups))
+
+    def _fit_to_posterior(
+        self, X: Any, codes: IntArray, q: FloatArray, weights: Any, models: Any, shares: FloatArray, kind: str
+    ) -> None:
+        if kind == "auto":
+            kept = [k for k, share in enumerate(shares) if share > LEAST_SHARE]
+            members = [fit_soft(list(models.values())[k], X, codes, q, weights) for k in kept]
+            share = shares[kept] / shares[kept].sum()
+            self.estimator_ = Blend(members, share, np.ones(len(share)), np.eye(1, 1 + q.shape[1])[0])
+        elif kind == "regressor":
+            (model,) = models.values()
+            model = model if get_tags(model).target_tags.multi_output else MultiOutputRegressor(model)
+            self.estimator_ = model.fit(X, q)
+        else:
+            (model,) = models.values()
+            self.estimator_ = fit_soft(model, X, codes, None if kind == "inverted" else q, weights)
+
+    def _crowd_candidates(self, held_out: Any, shares: FloatArray, alone: FloatArray, weights: Any) -> list[Candidate]:
+        """Return the models with their expected accuracy, judged by what the annotators say without them."""
+        found = dict(held_out)
+        if found:
+            found[BLEND] = sum(w * p for w, p in zip(shares, held_out.values(), strict=True))
+        return [
+            Candidate(
+                name,
+                True,
+                posterior_accuracy(alone, p.argmax(axis=1), weights),
+                float(np.average(np.log(np.maximum((p * alone).sum(axis=1), 1e-12)), weights=weights)),
+                name == BLEND,
+            )
+            for name, p in found.items()
+        ]
 
     # -- T and the posteriors of the training rows
 
@@ -514,6 +632,51 @@ def fit_soft(model: Any, X: Any, codes: IntArray, R: FloatArray | None, weights:
     share = R[rows, labels.ravel()] * (1 if weights is None else weights[rows])
     kept = np.flatnonzero(R[rows, labels.ravel()] > LEAST_WEIGHT)
     return fit_codes(model, _safe_indexing(X, rows[kept]), labels.ravel()[kept], share[kept])
+
+
+def posterior_accuracy(posterior: FloatArray, predicted: IntArray, weights: FloatArray | None = None) -> CleanAccuracy:
+    """Return the expected accuracy of predictions, given P(class) of each row, with its 95 % interval."""
+    right = posterior[np.arange(len(posterior)), predicted]
+    w = np.ones(len(right)) if weights is None else weights
+    mean = float(np.average(right, weights=w))
+    # The class of a row is a draw from its posterior, and the rows are a draw themselves.
+    spread = 1.96 * np.sqrt(max(mean * (1 - mean), 1e-4) * np.sum(w**2)) / np.sum(w)
+    return CleanAccuracy(mean, max(mean - spread, 0.0), min(mean + spread, 1.0), spread / 1.96)
+
+
+def _witness_shares(
+    predictions: list[FloatArray], likelihood: FloatArray, weights: FloatArray | None
+) -> tuple[FloatArray, float]:
+    """Return the weights of models and the temperature of their average that make the annotators' labels likeliest.
+
+    ``likelihood`` is P(labels of the row | class), up to a factor for each row, shape (n, c).
+    """
+    explained = np.column_stack([np.maximum((p * likelihood).sum(axis=1), 1e-12) for p in predictions])
+    w = np.ones(len(explained)) if weights is None else weights
+    shares = np.full(len(predictions), 1 / len(predictions))
+    for _ in range(200):  # EM of the weights of a mixture
+        parts = shares * explained
+        shares = np.average(parts / parts.sum(axis=1, keepdims=True), axis=0, weights=w)
+    mean = sum(share * p for share, p in zip(shares, predictions, strict=True))
+
+    def loss(log_t: float) -> float:
+        p = tempered(mean, float(np.exp(log_t)))
+        return -float(np.average(np.log(np.maximum((p * likelihood).sum(axis=1), 1e-12)), weights=w))
+
+    return shares, float(np.exp(minimize_scalar(loss, bounds=(-1.5, 1.5), method="bounded").x))
+
+
+def _crowd_sentences(crowd: AnnotatorModel, n_rows: int) -> Any:
+    dependent = [pair for pair in crowd.dependence() if pair.p_value < 0.01 and pair.z > 0]
+    if dependent:
+        first = dependent[0]
+        yield (
+            f"{len(dependent):,} pairs of annotators agree more often than independent ones would, {first.first} and "
+            f"{first.second} most of all. What they say together counts for too much, and probabilities are too sure."
+        )
+    unlabeled = n_rows - crowd.annotations_.n_rows
+    if unlabeled:
+        yield f"{unlabeled:,} rows have no label of any annotator and are left out."
 
 
 def _numbers(X: Any) -> Any:

@@ -19,6 +19,7 @@ from unflip import registry
 from unflip._base import check_rows, resolve_transition, seeded, weighting
 from unflip._validation import FloatArray, IntArray, check_labels, check_same_length, check_transition
 from unflip.core import clean_posterior, clean_prior, inverted_posterior
+from unflip.crowd import AnnotatorModel, annotations_of, is_matrix
 from unflip.noise import symmetric
 from unflip.tables.read import as_frame
 from unflip.transition._cross_fit import mean_log_likelihood
@@ -61,6 +62,8 @@ class LabelErrors:
         The models that :class:`unflip.CorrectedClassifier` compared; empty for other classifiers.
     notes : list of str
         What the data cannot tell, a sentence each, according to the same class.
+    annotators : AnnotatorModel or None
+        What is known about several annotators; None for one label per sample.
     """
 
     classes: NDArray[Any]
@@ -75,6 +78,7 @@ class LabelErrors:
     transition_std: FloatArray | None = None
     candidates: list[Any] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    annotators: AnnotatorModel | None = None
 
     @property
     def ranked(self) -> IntArray:
@@ -142,8 +146,9 @@ def find_label_errors(
     ----------
     X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features), or array of images
         Whatever the classifier takes. It is not needed if ``pred_probs`` are given.
-    y : array-like of shape (n_samples,)
-        Noisy labels of any kind.
+    y : array-like of shape (n_samples,) or (n_samples, n_annotators)
+        Noisy labels of any kind. Of several annotators, the majority vote is judged; missing labels are None, NaN, ""
+        or negative integers. ``X`` may then be left out.
     classifier : classifier with ``predict_proba``, default=None
         Cloned and fitted again in each fold. If None, :class:`unflip.CorrectedClassifier` chooses one; it fits in folds
         itself, and its T and its predictions for the rows that were held out are used. A classifier of this package
@@ -222,8 +227,61 @@ def find_label_errors(
     >>> bool(np.mean(noisy[found.suspects] != y[found.suspects]) > 0.9)
     True
     """
+    if is_matrix(y):
+        return _judged_crowd(X, y, classifier, transition, cv, pred_probs, groups, classes, sample_weight, random_state)
     options = {"classes": classes, "sample_weight": sample_weight, "groups": groups, "random_state": random_state}
     return _judged(X, y, classifier, transition, cv, pred_probs=pred_probs, on_fold=on_fold, **options)[0]
+
+
+def _judged_crowd(
+    X: Any,
+    Y: Any,
+    classifier: Any,
+    transition: Any,
+    cv: Any,
+    pred_probs: Any,
+    groups: Any,
+    classes: Any,
+    sample_weight: Any,
+    random_state: Any,
+) -> LabelErrors:
+    """Judge the majority votes by what all annotators say, and by a model that did not see the row."""
+    if transition is not None:
+        raise ValueError("each annotator has a T of their own, which is estimated; leave transition out")
+    a = annotations_of(Y, classes)
+    empty = np.flatnonzero(a.counts.sum(axis=1) == 0)
+    if len(empty):
+        raise ValueError(f"row {empty[0]} and {len(empty) - 1} others have no label of any annotator; drop those rows")
+    candidates, notes, proba = [], [], pred_probs
+    if X is None:
+        crowd = AnnotatorModel().fit(a, proba=pred_probs)
+    else:
+        given = {"cv": cv, "classes": classes, "random_state": random_state}
+        if type(classifier).__name__ == "CorrectedClassifier":
+            model = clone(classifier)
+        else:
+            model = registry.make("CorrectedClassifier", estimator=classifier, **given)
+        model.fit(X, a, sample_weight=sample_weight, groups=groups)
+        crowd, proba, candidates, notes = model.annotator_model_, model.oof_proba_, model.candidates_, model.notes_
+    q, votes, rows = crowd.posterior_, a.majority, np.arange(a.n_rows)
+    best = q.argmax(axis=1)
+    suggested = np.where(q[rows, votes] >= q[rows, best], votes, best)
+    scores = 1 - q[rows, votes]
+    T = q.T @ np.eye(len(a.classes))[votes] + np.eye(len(a.classes))  # of the votes; a class may have no row
+    return LabelErrors(
+        classes=a.classes,
+        given=a.classes[votes],
+        posterior=q,
+        proba=np.tile(crowd.class_prior_, (a.n_rows, 1)) if proba is None else np.asarray(proba),
+        transition=T / T.sum(axis=1, keepdims=True),
+        scores=scores,
+        suggested=a.classes[suggested],
+        n_errors=np.bincount(votes, scores, minlength=len(a.classes)),
+        histories=[],
+        candidates=candidates,
+        notes=notes,
+        annotators=crowd,
+    )
 
 
 class LabelAuditor(BaseEstimator):

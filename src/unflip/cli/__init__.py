@@ -9,6 +9,7 @@ from unflip.cli.apply import apply
 from unflip.cli.audit import audit
 from unflip.cli.bench import app as bench_app
 from unflip.cli.card import card
+from unflip.cli.consensus import consensus
 from unflip.cli.data import app as data_app
 from unflip.cli.demo import demo
 from unflip.cli.export import export
@@ -18,7 +19,7 @@ from unflip.cli.terminal import quietable
 from unflip.cli.transition import transition
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
-for command in (demo, fit, predict, audit, apply, transition, card, export):
+for command in (demo, fit, predict, audit, apply, consensus, transition, card, export):
     app.command()(quietable(command))
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")

@@ -37,6 +37,9 @@ def audit(
     data: options.Data,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the lists and the page.")],
     label: options.Label = None,
+    label_columns: options.LabelColumns = None,
+    item: options.Item = None,
+    annotator: options.AnnotatorColumn = None,
     id_: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help=ID)] = None,
     model: options.ModelOption = None,
     network: options.NetworkOption = None,
@@ -71,6 +74,8 @@ def audit(
 
     Example: unflip audit people.csv --label job --model trees --out audit
 
+    Example: unflip audit people.csv --label-columns ann,bob,eve --out audit
+
     Example: unflip audit new.csv --label job --judge model --out audit
 
     Example: unflip audit people/ --label job --out audit --out-of-core
@@ -87,6 +92,7 @@ def audit(
         if out_of_core := out_of_core or dask is not None:
             others = {"--image-size": image_size, "--epochs": epochs, "--groups": groups, "--network": network}
             _check_out_of_core({**given, "--model": None, **others})
+            terminal.one_label_only(label_columns, item, annotator)
         trained = resolve_model(model, None, network)[1]
         check_network(trained, epochs)
         check_folder(out, FILES)
@@ -116,7 +122,8 @@ def audit(
             else:
                 tell(f"reading {terminal.called(data)}")
                 saved = None if judge is None else load(judge)
-                read = partial(terminal.read, text=text, encoding=encoding)
+                several = (label_columns, item, annotator)
+                read = partial(terminal.read, text=text, encoding=encoding, several=several)
                 kinds = getattr(saved, "kinds", {})
                 table, group = _read(read, data, label, id_, groups, weights, drop, image_size, kinds)
                 judging = f"judging {len(table.y):,} labels"

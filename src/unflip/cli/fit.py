@@ -45,6 +45,9 @@ def fit(
     data: options.Data,
     out: Annotated[Path, Option(metavar="MODEL", help="Folder of the saved model.")],
     label: options.Label = None,
+    label_columns: options.LabelColumns = None,
+    item: options.Item = None,
+    annotator: options.AnnotatorColumn = None,
     model: options.ModelOption = None,
     method: Method = None,
     network: options.NetworkOption = None,
@@ -81,10 +84,13 @@ def fit(
 
     Example: unflip fit people.csv --label job --out model --predict-missing rest.csv
 
+    Example: unflip fit people.csv --label-columns ann,bob,eve --out model
+
     Example: unflip fit people/ --label job --out model --out-of-core
     """
     if out_of_core := out_of_core or dask is not None:
         _check_out_of_core(model, method, network, transition, epochs, image_size, predict_missing)
+        terminal.one_label_only(label_columns, item, annotator)
     with terminal.one_sentence():
         from unflip._output import together
         from unflip.commands import fit_out_of_core, fit_table, write_fit_page
@@ -111,7 +117,10 @@ def fit(
                 fitted = fit_out_of_core(data, terminal.required(label, data), transition=T, **further)
             else:
                 tell(f"reading {terminal.called(data)}")
-                table = terminal.read(data, label, weights, drop, image_size, text=text, encoding=encoding)
+                several = (label_columns, item, annotator)
+                table = terminal.read(
+                    data, label, weights, drop, image_size, text=text, encoding=encoding, several=several
+                )
                 T, label = terminal.read_matrix(transition, table, trained, seed), table.label
                 same(label, table.y)
                 further |= {"epochs": epochs, "progress": terminal.progress(as_json)}

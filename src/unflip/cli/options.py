@@ -23,6 +23,13 @@ Data = Annotated[list[Path], Argument(metavar="DATA...", help=DATA, show_default
 Encoding = Annotated[str | None, Option(metavar="NAME", help=ENCODING)]
 SavedModel = Annotated[Path, Argument(metavar="MODEL", help="Folder of a saved model.")]
 Label = Annotated[str | None, Option(metavar="COLUMN", help="Column of the labels, or their key in an NPZ file.")]
+LABEL_COLUMNS = (
+    "Columns of the labels of several annotators or rules, separated by commas; empty cells are missing labels."
+)
+LabelColumns = Annotated[str | None, Option(metavar="COLUMN,COLUMN,...", help=LABEL_COLUMNS)]
+ITEM = "Long form, one line per label: the column that names the item. With --annotator and --label."
+Item = Annotated[str | None, Option(metavar="COLUMN", help=ITEM)]
+AnnotatorColumn = Annotated[str | None, Option(metavar="COLUMN", help="Long form: the column that names who labeled.")]
 Weights = Annotated[str | None, Option(metavar="COLUMN", help="Column of the sample weights.")]
 Drop = Annotated[list[str] | None, Option(metavar="COLUMN", help="Leave this column out. May be repeated.")]
 ImageSize = Annotated[str | None, Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, e.g. to 32x32.")]

@@ -116,13 +116,19 @@ def read(
     *,
     encoding: str | None = None,
     text: str = "tfidf",
+    several: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> Any:
-    """Read DATA with its labels; ``kinds`` are those of columns that are already known."""
+    """Read DATA with its labels; ``kinds`` are those of columns that are already known.
+
+    ``several`` are --label-columns, --item and --annotator.
+    """
+    from unflip.commands.consensus import annotated_table, split_names
     from unflip.tables import read_table
     from unflip.tables.read import spooled
 
     paths = [Path(spooled()) if str(path) == "-" else path for path in (data if isinstance(data, list) else [data])]
-    if any(path.is_file() and path.suffix.lower() not in (".npz", ".safetensors") for path in paths):
+    crowd = split_names(*several, label)
+    if not crowd and any(path.is_file() and path.suffix.lower() not in (".npz", ".safetensors") for path in paths):
         required(label, data)
     size = re.fullmatch(r"([1-9][0-9]*)x([1-9][0-9]*)", image_size or "", re.IGNORECASE)
     if image_size is not None and size is None:
@@ -130,12 +136,28 @@ def read(
             f"it must be HEIGHTxWIDTH, such as 32x32; got {image_size!r}", param_hint="--image-size"
         )
     sides = None if size is None else (int(size[1]), int(size[2]))
-    table = read_table(paths, label, weights, drop or (), image_size=sides, kinds=kinds, encoding=encoding)
+    how: dict[str, Any] = {"image_size": sides, "kinds": kinds, "encoding": encoding}
+    if crowd:
+        how["kinds"] = dict(kinds or {}) | dict.fromkeys(crowd, "category")
+        plain = read_table(paths, False, weights, drop or (), **how)
+        table, lost = annotated_table(plain, *several, label)
+        if lost:
+            said = f"{lost:,} of {lost + len(table.names):,} rows have no label of any annotator and are left out"
+            typer.echo(f"{shown(called(data))}: {said}", err=True)
+        return replace(table, text=str(text))
+    table = read_table(paths, label, weights, drop or (), **how)
     if table.unlabeled is not None:
         lost = len(table.unlabeled.names)
         said = f"{lost:,} of {lost + len(table.names):,} rows have no label and are left out"
         typer.echo(f"{shown(called(data))}: {said}", err=True)
     return replace(table, text=str(text))
+
+
+def one_label_only(label_columns: str | None, item: str | None, annotator: str | None) -> None:
+    """Refuse several annotators where a table is read in blocks."""
+    for name, value in (("--label-columns", label_columns), ("--item", item), ("--annotator", annotator)):
+        if value is not None:
+            raise typer.BadParameter("it has no meaning with --out-of-core; leave it out", param_hint=name)
 
 
 def required(label: str | None, data: Path | list[Path]) -> str:

@@ -9,12 +9,15 @@ from rich.console import Console
 from unflip import registry
 from unflip.cli.options import (
     ESTIMATORS,
+    AnnotatorColumn,
     Data,
     Drop,
     Encoding,
     ImageSize,
+    Item,
     Json,
     Label,
+    LabelColumns,
     NetworkOption,
     Seed,
     Text,
@@ -39,6 +42,9 @@ from unflip.cli.terminal import (
 def transition(
     data: Data,
     label: Label = None,
+    label_columns: LabelColumns = None,
+    item: Item = None,
+    annotator: AnnotatorColumn = None,
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write T here as JSON, CSV, SVG and PNG.")] = None,
     network: NetworkOption = None,
     method: Annotated[
@@ -72,7 +78,8 @@ def transition(
         trained = "linear" if network is None else network.value
         with steps(trained) as tell:
             tell(f"reading {called(data)}")
-            table = read(data, label, weights, drop, image_size, text=text, encoding=encoding)
+            several = (label_columns, item, annotator)
+            table = read(data, label, weights, drop, image_size, text=text, encoding=encoding, several=several)
             tell(f"estimating T from {len(table.names):,} rows")
             bars = progress(as_json)
             noise = find_noise(table, network=network, method=method, random_state=seed, progress=bars)

@@ -19,6 +19,7 @@ from unflip.commands.audit import (
     write_audit,
 )
 from unflip.commands.audit_out_of_core import audit_out_of_core
+from unflip.commands.consensus import annotated_table, write_consensus
 from unflip.commands.export import export_model
 from unflip.commands.fit import FittedTable, Noise, fit_table, write_fit_page
 from unflip.commands.out_of_core import fit_out_of_core
@@ -28,6 +29,7 @@ from unflip.commands.transition import find_noise, read_transition, write_transi
 __all__ = [
     "FittedTable",
     "Noise",
+    "annotated_table",
     "apply_corrections",
     "audit_out_of_core",
     "audit_table",
@@ -44,6 +46,7 @@ __all__ = [
     "read_probabilities",
     "read_transition",
     "write_audit",
+    "write_consensus",
     "write_fit_page",
     "write_predictions",
     "write_transition",

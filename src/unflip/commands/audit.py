@@ -25,6 +25,7 @@ from unflip.commands.fit import (
     Noise,
     candidate_name,
     candidate_records,
+    check_crowd,
     check_network,
     check_same_kind,
     explain_choice,
@@ -97,6 +98,9 @@ def audit_table(
     y = labels(table)
     method, trained = resolve_model(model, None, network)
     check_network(trained, epochs)
+    y = y if table.annotations is None else table.annotations
+    if table.annotations is not None and pred_probs is None:
+        check_crowd(method, transition)
     if pred_probs is not None:
         if model is not None or network is not None:
             raise ValueError("probabilities take the place of a model; leave out model and network")

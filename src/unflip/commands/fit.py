@@ -15,6 +15,8 @@ from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.commands.folders import written_folder
 from unflip.core.ldce import solve_prior
+from unflip.corrected import posterior_accuracy
+from unflip.crowd import AnnotatorModel
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table
 from unflip.tables.classifier import TableClassifier
@@ -190,7 +192,9 @@ def fit_table(
         Called with a text when a step begins. By default, nothing is told.
     """
     method, network = resolve_model(model, method, network)
-    y, weights = labels(table), table.sample_weight
+    y, weights, crowd = labels(table), table.sample_weight, table.annotations
+    if crowd is not None:
+        check_crowd(method, transition, test)
     estimates = transition is None or hasattr(transition, "fit")
     given = None if estimates else check_transition(transition, len(np.unique(y)))
     options: dict[str, Any] = {"epochs": epochs, "random_state": random_state, "progress": progress}
@@ -205,6 +209,9 @@ def fit_table(
         X, X_test = (_safe_indexing(X, rows) for rows in parts)
         y, y_test = (y[rows] for rows in parts)
         weights, test_weights = (None if weights is None else weights[rows] for rows in parts)
+        given_labels: Any = y if crowd is None else crowd.take(parts[0])
+    else:
+        given_labels = y
     raw = learner.fit_preprocessor(X)
     if test is not None:
         test = test(learner.kinds) if callable(test) else test
@@ -220,7 +227,7 @@ def fit_table(
     what = "comparing models on" if method == "auto" else f"fitting {CALLED.get(method, f'{method}, {network},')} to"
     tell(f"{what} {len(y):,} rows")
     evaluate = None if network == "linear" else (X_test, y_test)
-    learner.fit_features(raw, y, weights, evaluate=evaluate)
+    learner.fit_features(raw, given_labels, weights, evaluate=evaluate)
     if network != "linear" and estimates:
         for classifier in (learner.classifier, learner.classifier_):  # so that it reads as T estimated, not as given
             classifier.set_params(transition=None)
@@ -234,7 +241,13 @@ def fit_table(
         T, source = estimated_transition(seen, y, weights, estimator)
         std = transition_std(source)
 
+    if crowd is not None:  # the labels alone, so that the model is not its own judge
+        judged = AnnotatorModel().fit(crowd).posterior_[parts[1]]
+
     def score(classifier: Any) -> CleanAccuracy:
+        if crowd is not None:
+            predicted = np.searchsorted(crowd.classes, classifier.predict(X_test))
+            return posterior_accuracy(judged, predicted, test_weights)
         known: dict[str, Any] = {"classes": learner.classes_, "transition_std": std}
         known["alternatives"] = getattr(learner.classifier_, "alternatives_", ()) if given is None else ()
         return clean_accuracy(y_test, classifier.predict(X_test), T, sample_weight=test_weights, **known)
@@ -247,7 +260,9 @@ def fit_table(
         uncorrected.fit(X_train, y, sample_weight=weights, **({} if evaluate is None else {"evaluate": evaluate}))
         baseline = score(uncorrected)
         curves |= _curves(name.split()[0], uncorrected)
-    noise = Noise.of(y, T, weights, getattr(learner.classifier_, "notes_", ()))
+    noise = (
+        Noise.of(y, T, weights, getattr(learner.classifier_, "notes_", ())) if crowd is None else crowd_noise(learner)
+    )
     unused = {**unused, **learner.unused_}
     if learner.preprocessor_ is not None:
         learner.preprocessor_.unused_ = unused  # so that the model's card shows them
@@ -264,6 +279,24 @@ def fit_table(
         learner.metadata_["image shape"] = list(table.X.shape[1:])
     told = (len(y), len(y_test), unused, curves, table.findings)
     return FittedTable(method, network, learner, noise, accuracy, name, baseline, *told)
+
+
+def check_crowd(method: str, transition: Any, test: Any = None) -> None:
+    """Refuse what the labels of several annotators do not go with."""
+    if method not in ("auto", "trees", "forest"):
+        raise ValueError(f"several annotators need model auto, trees or forest; {method!r} takes one label per row")
+    if transition is not None:
+        raise ValueError("each annotator has a T of their own, which is estimated; leave transition out")
+    if test is not None:
+        raise ValueError("with several annotators, part of the table is held out to judge by; leave test out")
+
+
+def crowd_noise(model: Any) -> Noise:
+    """Return the noise of all labels of several annotators, found by a fitted model."""
+    model = getattr(model, "classifier_", model)
+    crowd = model.annotator_model_
+    counts = crowd.annotations_.counts.sum(axis=0)
+    return Noise(model.classes_, model.transition_, counts / counts.sum(), model.class_prior_, list(model.notes_))
 
 
 def resolve_model(model: str | None, method: str | None, network: str | None) -> tuple[str, str]:

@@ -15,6 +15,8 @@ from unflip._input import check_file, read_bytes, read_json, read_npy
 from unflip._validation import FloatArray, check_transition
 from unflip.commands.fit import (
     Noise,
+    check_crowd,
+    crowd_noise,
     estimated_transition,
     features,
     labels,
@@ -55,6 +57,10 @@ def find_noise(
         Whether to show the progress of a network.
     """
     y, weights = labels(table), table.sample_weight
+    if table.annotations is not None:
+        check_crowd("auto" if (network, method) == (None, None) else str(network or method), None)
+        model = make_classifier("auto", "linear", None, random_state=random_state)
+        return crowd_noise(model.fit(features(table, "linear"), table.annotations, sample_weight=weights))
     trained = network or "linear"
     X, classes = features(table, trained), np.unique(y)
     if network is not None or method is not None:

@@ -112,12 +112,12 @@ def _part(name: str) -> str:
 
 
 @cache
-def _template() -> Template:
+def _template(name: str = "page.html.j2") -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     environment.filters["percent"] = _percent
-    return environment.from_string(_part("page.html.j2"))
+    return environment.from_string(_part(name))
 
 
 def _percent(fraction: float, digits: int = 1) -> str:

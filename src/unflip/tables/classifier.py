@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from unflip import registry
 from unflip._base import check_rows, resolve_transition
 from unflip._validation import FloatArray, check_labels, check_prior, check_transition
+from unflip.crowd import is_matrix
 from unflip.models import Savable
 from unflip.registry import saved_classes
 from unflip.tables.preprocessing import Preprocessor
@@ -118,7 +119,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         self, features: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, evaluate: Any = None
     ) -> Self:
         """Fit the classifier to what :meth:`fit_preprocessor` returned; ``evaluate`` is (:meth:`samples`, labels)."""
-        classifier, y = self._unfitted(), np.asarray(y)
+        classifier, y = self._unfitted(), y if is_matrix(y) else np.asarray(y)
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         name = type(classifier).__name__
         further = {"sample_weight": sample_weight, "evaluate": evaluate}

@@ -77,6 +77,7 @@ class Table:
     class_names: tuple[str, ...]
     unlabeled: "Table | None" = None  #: the rows without a label, which are not among the others
     notes: tuple[str, ...] = ()  #: what was changed while it was read, a sentence each
+    annotations: Any = None  #: the labels of several annotators, whose majority is y
     text: Any = "tfidf"  #: what becomes of columns of free text, see :class:`~unflip.tables.Preprocessor`
 
     @cached_property

@@ -9,6 +9,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from unflip import registry
 from unflip._validation import FloatArray, check_transition
+from unflip.crowd import is_matrix
 from unflip.tables.preprocessing import Preprocessor, is_frame
 from unflip.tables.read import labeled_rows
 from unflip.transition.ridge import RidgeEM, suits_ridge
@@ -32,12 +33,13 @@ def estimate_transition(
     X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
         The estimators with networks also take images. A data frame with other columns than numbers goes
         through a :class:`~unflip.tables.Preprocessor` first.
-    y : array-like of shape (n_samples,)
-        Noisy labels of any kind. Rows whose label is missing are left out, with a warning that counts them.
-    method : str, estimator or None, default=None
-        If None, :class:`VolMin` is used; for a sparse X with more than 1,024 features, such as TF-IDF,
-        :class:`RidgeEM`, which takes less time than one logistic regression there. "volmin" (:class:`VolMin`),
-        "ridge-em" (:class:`RidgeEM`), "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t"
+    if is_matrix(y):
+        if method is not None or params:
+            raise ValueError("the labels of several annotators are joined by EM; leave out method and its parameters")
+        method = registry.make("CorrectedClassifier")
+    if method is None:
+        estimator = None
+    elif isinstance(method, str):
         (:class:`DualT`), "hoc" (:class:`HOC`), "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or
         "crossfit-em" (:class:`CrossFitEM`); or any estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -53,16 +55,25 @@ def estimate_transition(
     >>> estimate_transition(X, corrupt(y, symmetric(3, 0.4), random_state=0)).round(1)
     array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
     """
+<<<<<<< HEAD
     if method is None:
         estimator = None
     elif isinstance(method, str):
+=======
+    if is_matrix(y):
+        if method != "volmin" or params:
+            raise ValueError("the labels of several annotators are joined by EM; leave out method and its parameters")
+        method = registry.make("CorrectedClassifier")
+    if isinstance(method, str):
+>>>>>>> crowd
         estimator = registry.find(method, "transition").load()()
     elif hasattr(method, "fit") and not isinstance(method, type):
         estimator = clone(method)
     else:
         names = ", ".join(registry.names("transition"))
         raise ValueError(f"method must be one of {names}, or an estimator with fit and transition_; got {method!r}")
-    X, y, sample_weight = labeled_rows(X, y, sample_weight)
+    if not is_matrix(y):
+        X, y, sample_weight = labeled_rows(X, y, sample_weight)
     if is_frame(X) and X.select_dtypes("number").shape[1] < X.shape[1]:
         chosen = registry.find_class(type(estimator).__name__)
         X = Preprocessor(standardize=estimator is not None and not getattr(chosen, "own_scale", False)).fit_transform(X)
