@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import softmax
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
@@ -23,6 +26,7 @@ from unflip.crowd import AnnotatorModel, annotations_of, is_matrix
 from unflip.noise import symmetric
 from unflip.tables.read import as_frame
 from unflip.transition._cross_fit import mean_log_likelihood
+from unflip.transition.varying import VaryingNoise, fit_varying
 from unflip.transition.volmin import VolMin
 
 Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
@@ -64,6 +68,9 @@ class LabelErrors:
         What the data cannot tell, a sentence each, according to the same class.
     annotators : AnnotatorModel or None
         What is known about several annotators; None for one label per sample.
+    noise : VaryingNoise or None
+        How the rate of wrong labels depends on the sample, see Notes of :func:`unflip.audit.find_label_errors`; None if
+        T was given.
     """
 
     classes: NDArray[Any]
@@ -79,6 +86,7 @@ class LabelErrors:
     candidates: list[Any] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     annotators: AnnotatorModel | None = None
+    noise: VaryingNoise | None = None
 
     @property
     def ranked(self) -> IntArray:
@@ -100,6 +108,18 @@ class LabelErrors:
     def rate(self) -> float:
         """The expected share of wrong labels."""
         return self.total / len(self.scores)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Between which numbers the number of wrong labels lies with probability 0.9.
+
+        It allows for what the labels cannot tell about the noise; if T was given, only for chance.
+        """
+        n, total = len(self.scores), self.total
+        if self.noise is not None:
+            return min(self.noise.low * n, total), max(self.noise.high * n, total)
+        error = norm.ppf(0.95) * float(np.sqrt(np.sum(self.scores * (1 - self.scores))))
+        return max(total - error, 0.0), min(total + error, float(n))
 
     @property
     def noise_rates(self) -> FloatArray:
@@ -196,6 +216,12 @@ def find_label_errors(
         sum_i log (p(x_i) T)_{y_i}  -  sum_i log (p(x_i) T_symmetric)_{y_i}   >   c (c - 1) - 1
 
     With a symmetric T the order is that of 1 - p_given(x). A matrix that was given is used as it is.
+
+    *Noise that depends on the sample.* People mislabel hard samples more often than easy ones, and then T alone counts
+    too few wrong labels: it takes their disagreement with the model for overlap of the classes. So unless T was given,
+    :class:`~unflip.transition.varying.VaryingNoise` is fitted to the labels that were held out. If they do not
+    contradict it, its posterior and that of T are averaged (their logarithms), and all odds of wrong labels are
+    multiplied by the one factor that makes their expected number that of VaryingNoise.
 
     *The clean posterior from a noisy one.* q(x) of a fitted model is rarely a mixture of the rows of T, so q T^-1
     leaves the simplex. Instead p(x) moves from the clean prior towards what explains q best, the solution of p T = q if
@@ -303,6 +329,8 @@ class LabelAuditor(BaseEstimator):
         Fitted to all rows.
     classes_, transition_, class_prior_ : ndarray
         The classes, the T by which labels are judged, and the clean class prior.
+    noise_ : VaryingNoise or None
+        How the rate of wrong labels depends on the sample.
 
     Examples
     --------
@@ -322,6 +350,7 @@ class LabelAuditor(BaseEstimator):
     transition_: FloatArray
     class_prior_: FloatArray
     classifier_: Any
+    noise_: VaryingNoise | None
     _counts: Any  # of the labels that the classifier has seen, if they are known
 
     def __init__(
@@ -345,7 +374,7 @@ class LabelAuditor(BaseEstimator):
         self.errors_, folds, model = _judged(
             X, y, self.classifier, self.transition, self.cv, random_state=self.random_state, **given
         )
-        self.classes_ = self.errors_.classes
+        self.classes_, self.noise_ = self.errors_.classes, self.errors_.noise
         self.transition_ = np.mean([fold.used for fold in folds], axis=0)
         self.class_prior_ = np.mean([fold.prior for fold in folds], axis=0)
         if not hasattr(model, "classes_"):  # the models of the folds judged, none has seen all rows
@@ -367,6 +396,7 @@ class LabelAuditor(BaseEstimator):
         if T is None or not hasattr(model, "predict_proba"):
             raise ValueError(f"{type(model).__name__} has no T or no predict_proba; give T, or choose another model")
         auditor = cls(model, transition)
+        auditor.noise_ = None
         auditor.classifier_, auditor.classes_, auditor._counts = model, model.classes_, None
         T = check_transition(T, len(model.classes_))
         prior = getattr(model, "class_prior_", None)
@@ -390,7 +420,7 @@ class LabelAuditor(BaseEstimator):
         known, codes = check_labels(given := np.asarray(y), self.classes_)
         T = self.transition_
         fold = _Fold(np.arange(len(codes)), proba, noisy, T, T, self.class_prior_, False, None)
-        return _label_errors(given, known, codes, [fold])
+        return _label_errors(given, known, codes, [fold], noise=self.noise_)
 
 
 def _judged(
@@ -447,7 +477,7 @@ def _judged(
             on_fold(0)
         whole = _held_out(model, transition, data, known, cv if pairs is None else pairs)
     if whole is not None:
-        return _label_errors(given, known, codes, [whole], told=told), [whole], model
+        return _label_errors(given, known, codes, [whole], told=told, weights=weights), [whole], model
     model = clone(model)
     folds: list[_Fold] = []
     shared = _shared_transition(model, transition, data, known, random_state)
@@ -476,7 +506,7 @@ def _judged(
         proba, noisy = _predicted(fitted, _safe_indexing(X, test), counts, known)
         folds.append(_Fold(test, proba, noisy, T, used, prior, estimated, std))
     folds = _with_even_flips(folds, codes)
-    return _label_errors(given, known, codes, folds, histories, told), folds, model
+    return _label_errors(given, known, codes, folds, histories, told, weights=weights), folds, model
 
 
 def _label_errors(
@@ -486,8 +516,14 @@ def _label_errors(
     folds: "list[_Fold]",
     histories: list[list[dict[str, Any]]] | None = None,
     told: Any = ((), ()),
+    noise: VaryingNoise | None = None,
+    weights: FloatArray | None = None,
 ) -> LabelErrors:
     posterior, proba = _posteriors(folds, codes)
+    if noise is None and all(fold.estimated for fold in folds):
+        noise = fit_varying(proba, codes, np.mean([fold.transition for fold in folds], axis=0), weights)
+    if noise is not None:
+        posterior = _averaged(posterior, proba, codes, noise)
     scores = 1 - posterior[np.arange(len(codes)), codes]
     best = np.where(posterior.max(axis=1) > 1 - scores, posterior.argmax(axis=1), codes)
     # The classes have the type of y, unless that would change one (a name longer than any in y).
@@ -499,7 +535,27 @@ def _label_errors(
     stds = [fold.std for fold in folds if fold.std is not None]
     std = np.mean(stds, axis=0) if len(stds) == len(folds) else None
     found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories or [])))
-    return LabelErrors(*found, std, *map(list, told))
+    return LabelErrors(*found, std, *map(list, told), noise=noise)
+
+
+def _averaged(posterior: FloatArray, proba: FloatArray, codes: IntArray, noise: VaryingNoise) -> FloatArray:
+    """Return the posterior by T if the rate does not vary; otherwise its average with that by the noise, see Notes."""
+    if not noise.varies:
+        return posterior
+    varying, rows = noise.posterior(proba, codes), np.arange(len(codes))
+    goal = float(varying[rows, codes].mean())
+    both = (np.log(np.maximum(posterior, 1e-9)) + np.log(np.maximum(varying, 1e-9))) / 2
+
+    def shifted(shift: float) -> FloatArray:
+        logs = both.copy()
+        logs[rows, codes] += shift
+        average: FloatArray = softmax(logs, axis=1)
+        return average
+
+    least, most = (float(shifted(x)[rows, codes].mean()) for x in (-20.0, 20.0))
+    if not least < goal < most:
+        return varying
+    return shifted(brentq(lambda x: float(shifted(x)[rows, codes].mean()) - goal, -20.0, 20.0, xtol=1e-6))
 
 
 class _Fold(NamedTuple):

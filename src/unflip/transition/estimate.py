@@ -33,13 +33,14 @@ def estimate_transition(
     X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
         The estimators with networks also take images. A data frame with other columns than numbers goes
         through a :class:`~unflip.tables.Preprocessor` first.
-    if is_matrix(y):
-        if method is not None or params:
-            raise ValueError("the labels of several annotators are joined by EM; leave out method and its parameters")
-        method = registry.make("CorrectedClassifier")
-    if method is None:
-        estimator = None
-    elif isinstance(method, str):
+    y : array-like of shape (n_samples,) or (n_samples, n_annotators)
+        Noisy labels of any kind. With those of several annotators, T is that of all labels together, found by
+        :class:`unflip.AnnotatorModel` and :class:`unflip.CorrectedClassifier`, and there is no ``method``. Rows whose
+        label is missing are left out, with a warning that counts them.
+    method : str, estimator or None, default=None
+        If None, :class:`VolMin` is used; for a sparse X with more than 1,024 features, such as TF-IDF,
+        :class:`RidgeEM`, which takes less time than one logistic regression there. "volmin" (:class:`VolMin`),
+        "ridge-em" (:class:`RidgeEM`), "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t"
         (:class:`DualT`), "hoc" (:class:`HOC`), "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or
         "crossfit-em" (:class:`CrossFitEM`); or any estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -55,17 +56,13 @@ def estimate_transition(
     >>> estimate_transition(X, corrupt(y, symmetric(3, 0.4), random_state=0)).round(1)
     array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
     """
-<<<<<<< HEAD
+    if is_matrix(y):
+        if method is not None or params:
+            raise ValueError("the labels of several annotators are joined by EM; leave out method and its parameters")
+        method = registry.make("CorrectedClassifier")
     if method is None:
         estimator = None
     elif isinstance(method, str):
-=======
-    if is_matrix(y):
-        if method != "volmin" or params:
-            raise ValueError("the labels of several annotators are joined by EM; leave out method and its parameters")
-        method = registry.make("CorrectedClassifier")
-    if isinstance(method, str):
->>>>>>> crowd
         estimator = registry.find(method, "transition").load()()
     elif hasattr(method, "fit") and not isinstance(method, type):
         estimator = clone(method)
