@@ -47,8 +47,8 @@ from unflip.transition.volmin import VolMin
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
 MOST_LABELS = 3  # classes of a row that are trained on
 LEAST_SHARE = 0.02  # models with a smaller weight are left out of the blend
-CLEARLY = 2.0  # standard errors by which a blend through T must lead that of the labels as they are, or a model a blend
-UNEQUIVOCAL = 1.0  # standard errors of evidence from which on symmetric noise is corrected
+CLEARLY = 1.5  # standard errors by which the blend through T must lead that of the models as they are
+SURELY = 2.0  # standard errors by which a single model must lead the blend: the best of many leads by chance
 DISAGREEMENT = 0.1  # difference of estimated noise rates that is worth a note
 CROWD_ROUNDS = 2  # of models and annotators in turn; more changed nothing
 RARE = 20  # rows of a class below which its row of T is mostly that of the others
@@ -131,11 +131,11 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     Notes
     -----
     *The choice.* Out-of-fold predictions of each candidate are scored by :func:`unflip.metrics.clean_accuracy`. First
-    the blend through T is taken if it leads the blend of the models as they are by two standard errors of the paired
+    the blend through T is taken if it leads the blend of the models as they are by 1.5 standard errors of the paired
     difference; both are averages whose weights make held-out labels likeliest. Then a single model is taken if it leads
     that blend by two, and leads it with every other T that the data do not rule out. So a tie goes to the
-    blend, and to the labels as they are; but to T if it is symmetric and explains the labels better by a standard
-    error, since it then hardly changes which class is likeliest, only how likely it is.
+    blend, and to the labels as they are; but to T if it is symmetric and explains the labels better by 1.5
+    standard errors, since it then hardly changes which class is likeliest, only how likely it is.
 
     Examples
     --------
@@ -491,9 +491,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             predictions[BLEND, True] = w.oof_proba_
         blends = {key: p for key, p in predictions.items() if key[0] == BLEND}
         # Symmetric noise hardly changes which class is likeliest, only how likely it is.
-        through = w.shape_ == "symmetric" and w.evidence_ > UNEQUIVOCAL
-        blend = self._choose(blends, codes, weights, (BLEND, through))
-        chosen = self._choose(predictions, codes, weights, blend, self.alternatives_)
+        through = w.shape_ == "symmetric" and w.evidence_ > CLEARLY
+        blend = self._choose(blends, codes, weights, (BLEND, through), CLEARLY)
+        chosen = self._choose(predictions, codes, weights, blend, SURELY, self.alternatives_)
         self.candidates_ = self._candidates(predictions, codes, weights, chosen)
         name, corrected = chosen
         if corrected or not found:
@@ -531,9 +531,10 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         codes: IntArray,
         weights: FloatArray | None,
         preferred: tuple[str, bool],
+        least: float,
         others: Sequence[FloatArray] = (),
     ) -> tuple[str, bool]:
-        """Return the best candidate that leads the preferred one by two standard errors, or the preferred one.
+        """Return the best candidate that leads the preferred one by ``least`` standard errors, or the preferred.
 
         It must lead whichever of the ``others`` is T.
         """
@@ -543,7 +544,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         for key, p in predictions.items():
             leads = [A[codes, p.argmax(axis=1)] - A[codes, base] for A in inverses]
             means = [float(np.average(lead, weights=w)) for lead in leads]
-            if means[0] > most and min(means) > 0 and standard_errors(leads[0], w) > CLEARLY:
+            if means[0] > most and min(means) > 0 and standard_errors(leads[0], w) > least:
                 best, most = key, means[0]
         return best
 
