@@ -24,8 +24,9 @@ report.say(
     f"Accuracy on {TEST:,} clean labels in percent, one draw: {LABELED} rows with noisy labels, {UNLABELED:,} without. "
     "*labeled rows*: `ForwardLogisticClassifier()` on the former. *self-training*: the same T, and again with the rows "
     f"whose predicted class has a probability of at least {SURE}, with that class, flipped by T, as their label; "
-    "*sure* is their share. *spreading*: scikit-learn's `LabelSpreading` over the ten nearest neighbors, soft (alpha 0.9), of "
-    "all rows (texts: 100 singular vectors), for the test rows. The standard error of an accuracy is at most 1.4.\n"
+    "*sure* is their share. *spreading*: scikit-learn's `LabelSpreading` over the ten nearest neighbors, soft (alpha "
+    "0.9), of all rows (texts: 100 singular vectors), for the test rows. The standard error of an "
+    "accuracy is at most 1.4.\n"
 )
 rows = []
 for name in SETS:
