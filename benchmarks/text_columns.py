@@ -90,6 +90,7 @@ def recorded(name: str, noise: str) -> list[str]:
 
 
 command = f"python benchmarks/text_columns.py --rows {options.rows}"
+command += "" if options.sets == SETS else f" --sets {options.sets}"
 report = Report("Tables of text with noisy labels", command, options)
 report.say(
     f"Accuracy on clean test labels in percent; one draw of the noise, and of at most {options.rows:,} rows to train "
