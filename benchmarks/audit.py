@@ -148,6 +148,7 @@ METHODS: dict[str, Callable[[Task], Found]] = {
     "unflip, --model logistic": ours(ForwardLogisticClassifier, own_folds=True),
     "unflip, scikit-learn's logistic regression": ours(logistic),
     "unflip, --model auto": ours(lambda: None, own_folds=True),
+    "unflip, VolMin (default)": ours(VolMin),  # the default of an earlier version
     "unflip, CrossFitEM (MLP)": ours(crossfit),
     "unflip, forward (MLP)": ours(forward_network),
     "1 - p of logistic regression": plain,
@@ -158,7 +159,7 @@ METHODS: dict[str, Callable[[Task], Found]] = {
     "cleanlab, self_confidence on VolMin's p": quality("volmin", "self_confidence"),
 }
 NEEDS = {"cleanlab": [name for name in METHODS if "cleanlab" in name], "torch": [n for n in METHODS if "MLP" in n]}
-DEFAULT = [name for name in METHODS if "MLP" not in name and "auto" not in name]
+DEFAULT = [name for name in METHODS if not any(other in name for other in ("MLP", "auto", "default"))]
 
 
 def load(options: argparse.Namespace, data: str, noise: str, draw: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -234,7 +235,8 @@ def write(options: argparse.Namespace) -> None:
     report.say(
         "Average precision of ranking the wrong labels first, mean over draws of noise and folds (CIFAR-10N: one), "
         f"best of each column in bold. {FOLDS} folds, the same for all methods; CleanLearning and `--model logistic`, "
-        "which is comparable to it, make their own. cleanlab reads the out-of-fold probabilities of scikit-learn's "
+        "which is comparable to it, make their own; *VolMin (default)* was the default of an earlier version. "
+        "cleanlab reads the out-of-fold probabilities of scikit-learn's "
         "logistic regression; *on VolMin's p*: it reads the probabilities of the clean label that `--model logistic` "
         "starts from. `find_label_issues` and `CleanLearning` flag labels: the flagged labels come first, then the "
         "others, both ordered by label quality. `seconds`: processor time on one core, median of single runs, "

@@ -21,7 +21,8 @@ from unflip.bench.spec import read_experiment
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("results", "scale", "architecture")))
-OURS, SHARED = "unflip, VolMin (default)", "cleanlab, self_confidence on VolMin's p"
+OURS, EARLIER = "unflip, --model logistic", "unflip, VolMin (default)"
+SHARED = "cleanlab, self_confidence on VolMin's p"
 FEWEST_ROWS = 500  # of a set of the suite; smaller ones are in its own report
 UNCORRECTED = ("logistic", "boosted", "extra")
 SUITE = {
@@ -81,7 +82,9 @@ def audit(path: Path) -> str:
     seconds: dict[tuple[str, str], list[float]] = {}
     for line in lines:
         name = line["scores"]
-        who = {OURS: "unflip", SHARED: "cleanlab on the same probabilities"}.get(name)
+        who = {OURS: "unflip", EARLIER: "unflip, earlier default", SHARED: "cleanlab on the same probabilities"}.get(
+            name
+        )
         if who is None and name.startswith("cleanlab"):
             who = "cleanlab, its best score"
         if who is None:
@@ -94,6 +97,8 @@ def audit(path: Path) -> str:
     for data in dict.fromkeys(line["data"] for line in lines):
         for who in dict.fromkeys(key[0] for key in found):
             values = [found.get((who, data, noise)) for noise in noises]
+            if values == [None] * len(values):
+                continue
             best = [max((v for (_, d, m), v in found.items() if (d, m) == (data, n)), default=0.0) for n in noises]
             cells = [
                 "" if v is None else f"**{v:.3f}**" if round(v, 3) == round(b, 3) else f"{v:.3f}"

@@ -10,11 +10,16 @@ import pytest
 pytest.importorskip("pandas")
 pytest.importorskip("safetensors")
 
+import pandas as pd
+
 from tests.commands.conftest import NAMES, T
+from tests.tables.test_text import real_file
 from unflip.commands import Noise, find_noise, read_transition, write_transition
+from unflip.commands.transition import QUICK
 from unflip.core import clean_prior
 from unflip.metrics import transition_error
 from unflip.noise import pairflip
+from unflip.tables import read_table
 
 
 class TestNoise:
@@ -31,6 +36,12 @@ class TestNoise:
 
     def test_found_in_a_table(self, table, quick):
         assert transition_error(find_noise(table, random_state=0).transition, T) < 0.3
+
+    def test_texts_take_the_fast_way_and_say_so(self):
+        frame = pd.read_csv(real_file("sst2"), nrows=800)
+        noise = find_noise(read_table(frame[["text", "label"]], "label"))
+        assert noise.notes == [QUICK]
+        assert noise.transition.shape == (2, 2)
 
     def test_weights_count(self, table, quick):
         weights = np.arange(300) % 2 + 0.0

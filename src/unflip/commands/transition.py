@@ -24,11 +24,13 @@ from unflip.commands.fit import (
     make_transition_estimator,
 )
 from unflip.commands.folders import written_folder
-from unflip.corrected import noise_notes
 from unflip.tables import Table
-from unflip.transition.ridge import suits_ridge
-from unflip.transition.stacked import StackedEM
+from unflip.transition.ridge import RidgeEM, suits_ridge
 
+QUICK = (
+    "T was estimated by ridge regression alone, which is fast on texts. The method stacked-em, which unflip fit uses, "
+    "takes longer and is usually closer."
+)
 FILES = ("transition.json", "transition.csv", "transition.svg", "transition.png")
 
 
@@ -48,8 +50,8 @@ def find_noise(
         A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
     network : {"linear", "mlp", "cnn6"}, default=None
         :class:`~unflip.transition.VolMin`, or :class:`~unflip.transition.CrossFitEM` with that network. If None, T is
-        that of :class:`~unflip.CorrectedClassifier`, as in :func:`~unflip.commands.fit_table`; if most features are
-        words of texts, that of :class:`~unflip.transition.StackedEM` with its fast models alone.
+        that of :class:`~unflip.CorrectedClassifier`, as in :func:`~unflip.commands.fit_table`; for columns of text
+        as TF-IDF, that of :class:`~unflip.transition.RidgeEM`, which is faster but less exact.
     method : str, default=None
         The name of another estimator of T in :mod:`unflip.registry`.
     random_state : int, RandomState instance or None, default=None
@@ -62,18 +64,15 @@ def find_noise(
         model = make_classifier("auto", "linear", None, random_state=random_state)
         return crowd_noise(model.fit(features(table, "linear"), table.annotations, sample_weight=weights))
     trained = network or "linear"
-    X, classes = features(table, trained), np.unique(y)
+    X, quick = features(table, trained), False
     if network is not None or method is not None:
         estimator = make_transition_estimator(method, trained, random_state=random_state, progress=progress)
-    elif suits_ridge(X, len(classes)):
-        estimator = StackedEM(joint=False, random_state=random_state)
+    elif quick := suits_ridge(X, len(np.unique(y))):
+        estimator = RidgeEM()
     else:
         estimator = make_classifier("auto", trained, None, random_state=random_state)
     T, fitted = estimated_transition(X, y, weights, estimator)
-    notes = getattr(fitted, "notes_", None)
-    if isinstance(fitted, StackedEM):
-        notes = noise_notes(fitted, np.searchsorted(classes, y), weights)
-    return Noise.of(y, T, weights, list(notes or []))
+    return Noise.of(y, T, weights, [QUICK] if quick else list(getattr(fitted, "notes_", [])))
 
 
 def write_transition(noise: Noise, folder: str | os.PathLike[str]) -> Path:
