@@ -39,6 +39,7 @@ PROMISES = {
     "HOC": {"classes"},
     "Selective": {"classes"},
 }
+SOFT = ("ForwardLogisticClassifier", "ULEClassifier", "VolMin")  # an empty class has a share of what is penalized
 SLOW = ("ForwardLogisticClassifier", "ULEClassifier", "SCDClassifier", "VolMin", "Selective", "RankPruningClassifier")
 FOREIGN = (
     "must not contain infs",
@@ -171,7 +172,11 @@ def promise_case(name, promise, seed):
         other.set_params(classes=list(range(c + 1)))
     p = check_sound(fitted(model, X, y, weights), X)
     q = check_sound(fitted(other, X2, y2), at)[:, columns]
-    np.testing.assert_allclose(p, q, atol=2e-6, err_msg=f"{name}, {promise}, seed {seed}")
+    soft = promise == "empty" and name in SOFT
+    np.testing.assert_allclose(p, q, atol=2e-2 if soft else 2e-6, err_msg=f"{name}, {promise}, seed {seed}")
+    if soft:
+        clear = np.ptp(np.sort(p, axis=1)[:, -2:], axis=1) > 0.05
+        np.testing.assert_array_equal(p.argmax(axis=1)[clear], q.argmax(axis=1)[clear])
 
 
 def function_case(seed):
