@@ -9,6 +9,7 @@ BASE := $(VENV)/installed-base
 DEV := $(VENV)/installed-dev
 DOCS := $(VENV)/installed-docs
 OLDEST := .venv-oldest
+AUDIT := .venv-audit
 # Always with -c: without the pin, pip could choose another torch, with gigabytes of CUDA libraries.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 # Two test processes, one thread each.
@@ -23,7 +24,7 @@ APT := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire
 BENCHMARKS := operators transition linear_fit linear_accuracy linear_table deep_step deep_transition deep_accuracy regularisation audit scale
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest browser slow lint format bench docs clean
+.PHONY: help demo test test-oldest browser slow soak audit-deps lint format bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 13
@@ -60,6 +61,16 @@ browser:  ## install Chromium for the tests of the page (root on Debian)
 slow: $(DEV)  ## run the slow tests
 	$(PYTEST) -m slow --timeout 1800 $(ARGS)
 
+# Ten minutes by default: make soak ARGS="--seconds 60 --processes 2"
+soak: $(DEV)  ## let processes write and read shared folders while they are killed and disks are full
+	$(ONE_THREAD) $(BIN)/python tests/hostile/soak.py $(ARGS)
+
+# --strict: if the advisory database cannot be reached, this fails, and does not say that all is well.
+audit-deps: $(DEV) $(AUDIT)/installed  ## write a bill of materials, dist/bom.json, and look for known vulnerabilities
+	mkdir -p dist
+	$(AUDIT)/bin/cyclonedx-py environment --output-reproducible --output-format JSON --output-file dist/bom.json $(BIN)/python
+	$(AUDIT)/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
+
 lint: $(DEV)  ## check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -76,7 +87,7 @@ docs: $(DOCS)  ## build the documentation, docs/_build/html/index.html
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 
 clean:  ## remove the environment, the caches and all build output
-	rm -rf $(VENV) $(OLDEST) build dist demo-report docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) $(AUDIT) build dist demo-report docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -90,6 +101,11 @@ $(OLDEST)/installed: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install -qq --disable-pip-version-check -c constraints-oldest.txt \
 		-e '.[data,report,scale,onnx,test]'
+	@touch $@
+
+$(AUDIT)/installed:
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install -qq --disable-pip-version-check 'pip-audit>=2.7' 'cyclonedx-bom>=4.5'
 	@touch $@
 
 # After the base, never at the same time: under make -j, two pips in one environment would get in each other's way.

@@ -65,8 +65,8 @@ def check_training_data(
         left = np.unique(codes[weights > 0])
         if len(left) < 2 and len(np.unique(codes)) > 1 and not all_zero:
             raise ValueError(
-                f"only the class {estimator.classes_[left[0]]!r} has a weight that counts; a classifier needs samples of "
-                "at least two classes, with weights of more than 1e-20 of the largest one"
+                f"only the class {estimator.classes_[left[0]]!r} has a weight that counts; a classifier needs samples "
+                "of at least two classes, with weights of more than 1e-20 of the largest one"
             )
         return X, codes, weights
     if not all_zero:

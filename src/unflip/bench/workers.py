@@ -1,8 +1,10 @@
 """Where tasks run: processes on this machine, or a Dask cluster. A worker that dies takes only its task with it."""
 
+import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -17,6 +19,7 @@ from unflip.bench.cells import Task
 from unflip.bench.record import THREADS, Record, commit, make_record, work
 
 GONE = "the connection to the Dask cluster is lost; run the same command again to continue"
+PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
 ONE_AT_A_TIME = threading.Lock()  # torch's random state belongs to the process, and a Dask worker may have many threads
 
 
@@ -148,7 +151,7 @@ def _work_alone(task: Task, T: Any, data_dir: str | None) -> Record:
 def _serve(connection: Connection, data_dir: str | None) -> None:
     """Run tasks until the connection ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one decides
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _end_with_parent()
     commit()
     while True:
         try:
@@ -159,11 +162,24 @@ def _serve(connection: Connection, data_dir: str | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker when its parent ends, so that a killed run leaves no workers behind."""
+    """End this worker when its parent ends, so that a killed run leaves no workers behind.
+
+    Linux kills it at once, whatever it is doing. Elsewhere a thread waits for the parent, and has to wait for a long
+    computation in C, too.
+    """
     parent = multiprocessing.parent_process()
-    if parent is not None:
+    if parent is None:
+        return
+
+    def wait_for_it() -> None:
         parent.join()
         os._exit(1)
+
+    threading.Thread(target=wait_for_it, daemon=True).start()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent.pid:  # it had ended before
+            os._exit(1)
 
 
 @contextmanager

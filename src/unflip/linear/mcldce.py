@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import check_cv
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
@@ -19,6 +19,7 @@ from unflip.core import ClassSums, clean_centroid, decomposed_risk, linear_risk
 from unflip.core.ldce import Correction, Operator, check_operator
 from unflip.core.ridge import solve_sparse_ridge
 from unflip.linear._base import TransitionClassifier, check_number, finite_gram, solve_ridge, solve_ridge_path
+from unflip.transition._cross_fit import row_keys
 
 WIDE = 4096  # features; beyond it, and beyond the number of rows, X'X costs more than Ridge's own solvers
 WIDE_SPARSE = 512  # features of a sparse X; beyond it skipping the zeros pays off
@@ -293,8 +294,13 @@ class MCLDCEClassifier(TransitionClassifier):
         if self.cv < 2:
             raise ValueError(f"cv must be at least 2 folds; got {self.cv}")
         seed = 0 if self.random_state is None else self.random_state  # a default fit can be repeated
-        folds = KFold(min(self.cv, len(codes)), shuffle=True, random_state=check_random_state(seed))
-        return list(folds.split(codes))
+        # Equal rows share a fold: neither their order nor repeating instead of weighting them changes the choice.
+        keys: Any = row_keys(X)
+        same = np.unique(keys if (keys != keys[0]).any() else np.arange(len(codes)), return_inverse=True)[1]
+        n = int(same.max()) + 1
+        n_folds = min(int(self.cv), n)
+        dealt = check_random_state(seed).permutation(n)[same] % n_folds
+        return [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in range(n_folds)]
 
     def _set_alphas(self, scale: float) -> None:
         grid: Any = np.logspace(-6, 2, 17) * (scale if scale > 0 else 1.0) if self.alphas is None else self.alphas

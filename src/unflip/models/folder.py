@@ -31,6 +31,7 @@ from unflip.registry import saved_classes
 Arrays = dict[str, NDArray[Any]]
 
 FORMAT = 1
+TRIES = 20
 DOCUMENT, WEIGHTS = MODEL
 LIBRARIES = ("numpy", "scipy", "sklearn", "pandas", "torch")  # whose versions a file records
 BROKEN = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
@@ -92,6 +93,26 @@ def load(path: str | os.PathLike[str], *, network: Any = None) -> Any:
     """
     folder = Path(path)
     recover(folder)
+    for _ in range(TRIES):  # the folder may be replaced, whole, while its files are read
+        before = _identity(folder)
+        try:
+            return _load(folder, network)
+        except (OSError, ValueError):
+            if _identity(folder) == before:
+                raise
+    return _load(folder, network)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Return what tells a folder from another one that has its name later."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _load(folder: Path, network: Any) -> Any:
     document = read_document(folder)
     if document["class"] not in saved_classes():
         raise ValueError(f"{folder} holds a {document['class']!r}, which is not one of {', '.join(saved_classes())}")

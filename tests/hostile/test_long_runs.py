@@ -1,0 +1,175 @@
+"""Long runs that are killed: experiments, downloads, workers, a Dask scheduler, and everything at once (soak)."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bench.conftest import TINY, experiment_file  # noqa: F401
+from tests.bench.test_schedule import COMMAND, Silence, results
+from tests.datasets.server import serve
+from tests.hostile.conftest import start
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def children(pid):
+    return [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_workers_end_with_their_parent(tmp_path):
+    """At once, and although they are busy in C, where no thread of theirs can run."""
+    code = """
+import os, signal, sys
+from unflip.bench import workers
+class Busy:
+    hash = "x"
+    def __reduce__(self):
+        return (eval, (f"open({sys.argv[1]!r}, 'w').close() or __import__('ctypes').PyDLL(None).sleep(60)",))
+if __name__ == "__main__":
+    worker = workers._Worker(None, 1)
+    worker.connection.send((Busy(), None, None))
+    print(worker.process.pid, flush=True)
+    sys.stdin.readline()
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "busy")], **pipes) as process:
+        worker = int(process.stdout.readline())
+        while not (tmp_path / "busy").exists():
+            time.sleep(0.05)
+        time.sleep(0.1)
+        process.kill()
+        ended = time.monotonic()
+        while is_running(worker) and time.monotonic() < ended + 5:
+            time.sleep(0.01)
+        assert not is_running(worker)
+        assert time.monotonic() - ended < 2
+
+
+@pytest.mark.slow
+def test_an_experiment_killed_in_the_middle_of_training(experiment_file, tmp_path):  # noqa: F811
+    """The main process alone is killed, several epochs into the training of a network: no worker is left behind."""
+    pytest.importorskip("torch")
+    from unflip.bench.schedule import run_cells
+    from unflip.bench.spec import read_experiment
+    from unflip.bench.store import Store
+    from unflip.bench.workers import LocalPool
+
+    experiment = experiment_file(
+        ("epochs = 3", "epochs = 60"), ('noises = ["sym 20", "pair 40"]', 'noises = ["sym 20"]')
+    )
+    folder = tmp_path / "killed"
+    command = [*COMMAND, str(experiment), "--store", str(folder)]
+    killed = 0
+    for epochs in (2, 7, 20):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            seen = set()
+            while process.poll() is None and len(seen) < epochs:  # each epoch writes a checkpoint
+                for path in folder.glob("checkpoints/*.pt"):
+                    try:
+                        seen.add((path.name, path.stat().st_mtime_ns))
+                    except FileNotFoundError:
+                        continue
+                time.sleep(0.001)
+            if process.poll() is None:
+                workers = children(process.pid)
+                process.kill()
+                killed += 1
+                process.wait()
+                time.sleep(1)
+                assert not [pid for pid in workers if is_running(pid)]
+    assert killed
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    plain = Store(tmp_path / "plain")
+    run_cells(read_experiment(experiment).cells(), plain, LocalPool(1), Silence())
+    assert results(Store(folder)) == results(plain)
+    assert os.listdir(folder / "checkpoints") == []
+
+
+@pytest.mark.slow
+def test_a_download_killed_at_random_moments(tmp_path):
+    pytest.importorskip("pooch")
+    content = np.random.default_rng(0).bytes(4_000_000)
+    code = (
+        "import sys; from pathlib import Path; from unflip.datasets import download; download.CHUNK = 20_000;"
+        "from unflip.datasets.entry import Download; import time\n"
+        "slow = lambda *_: time.sleep(0.005)\n"
+        "url, checksum, path = sys.argv[1:]\n"
+        "download._retrieve(Download(url, checksum, 'x.bin'), Path(path), slow)"
+    )
+    random, path = np.random.default_rng(1), tmp_path / "x.bin"
+    with serve({"x.bin": content}) as site:
+        checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        command = [sys.executable, "-c", code, f"{site.url}x.bin", checksum, str(path)]
+        for _ in range(6):
+            with subprocess.Popen(command) as process:
+                part = path.with_name("x.bin.part")
+                before = part.stat().st_size if part.exists() else 0
+                while process.poll() is None and not (part.exists() and part.stat().st_size > before):
+                    time.sleep(0.005)
+                time.sleep(random.random() / 5)
+                process.kill()
+            assert not path.exists() or path.read_bytes() == content  # never half of it under its name
+        subprocess.run(command, check=True)
+        resumed = [wanted for _, wanted in site.requests if wanted is not None]
+    assert path.read_bytes() == content
+    assert len(resumed) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_dask_scheduler_that_is_killed(tmp_path):
+    pytest.importorskip("distributed")
+    pd = pytest.importorskip("pandas")
+    random = np.random.default_rng(0)
+    (tmp_path / "parts").mkdir()
+    for k in range(40):
+        frame = pd.DataFrame(random.normal(size=(20_000, 5)), columns=list("abcde"))
+        frame.assign(kind=np.where(frame["a"] > 0, "x", "y")).to_csv(tmp_path / "parts" / f"{k}.csv", index=False)
+    scheduler = tmp_path / "scheduler.json"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
+    with subprocess.Popen([*dask, "--scheduler-file", str(scheduler)], **quiet) as process:
+        dask = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(scheduler)]
+        dask += ["--nthreads", "1", "--no-dashboard", "--death-timeout", "20"]
+        with subprocess.Popen(dask, **quiet) as worker:
+            while not scheduler.exists():
+                time.sleep(0.1)
+            address = json.loads(scheduler.read_text())["address"]
+            time.sleep(8)
+            fit = start("fit", tmp_path / "parts", "--label", "kind", "--out", tmp_path / "model", "--dask", address)
+            while "reading" not in (line := fit.stderr.readline()) and line:
+                pass
+            time.sleep(1)
+            process.kill()
+            _, errors = fit.communicate(timeout=200)
+            worker.kill()
+    assert fit.returncode == 1
+    assert "Traceback" not in errors
+    assert "the connection to the Dask scheduler" in errors.strip().splitlines()[-1]
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_short_soak():
+    soak = Path(__file__).with_name("soak.py")
+    done = subprocess.run(
+        [sys.executable, str(soak), "--seconds", "20", "--processes", "2"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
