@@ -323,9 +323,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             (X,) = indexable(validate_data(self, X, skip_check_array=True))
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         self.classes_, c = a.classes, len(a.classes)
-        votes, labeled = a.counts, np.flatnonzero(a.counts.sum(axis=1) > 0)
-        if len(labeled) < a.n_rows:  # they teach nothing
-            X, a, votes = _safe_indexing(X, labeled), a.take(labeled), votes[labeled]
+        n_rows, labeled = a.n_rows, np.flatnonzero(a.counts.sum(axis=1) > 0)
+        if len(labeled) < n_rows:  # the others teach nothing
+            X, a = _safe_indexing(X, labeled), a.take(labeled)
             weights = None if weights is None else weights[labeled]
             groups = None if groups is None else np.asarray(groups)[labeled]
         random = check_random_state(self.random_state)
@@ -360,7 +360,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         codes = q.argmax(axis=1)
         self._fit_to_posterior(X, codes, q, weights, models, shares, kind)
         self.candidates_ = self._crowd_candidates(held_out, shares, alone, weights) if kind == "auto" else []
-        self.notes_ = list(_crowd_sentences(crowd, len(votes)))
+        self.notes_ = list(_crowd_sentences(crowd, n_rows))
         return self
 
     def _crowd_folds(self, X: Any, codes: IntArray, groups: Any, random: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import digamma, expit, softmax
+from scipy.special import digamma, expit, logit, softmax
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -89,7 +89,9 @@ def annotations_of(Y: Any, classes: ArrayLike | None = None) -> Annotations:
     if isinstance(Y, Annotations):
         return Y
     names = np.asarray(list(Y.columns)) if hasattr(Y, "columns") else None
-    cells = Y.to_numpy() if hasattr(Y, "to_numpy") else np.ma.filled(Y.astype(object), None) if np.ma.isMA(Y) else Y
+    cells = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    if np.ma.isMaskedArray(cells):
+        cells = np.where(np.ma.getmaskarray(cells), None, cells.data.astype(object))
     cells = np.asarray(cells) if isinstance(cells, np.ndarray) else np.array(cells, dtype=object)
     if cells.ndim != 2:
         raise ValueError(
@@ -208,10 +210,10 @@ class _People:
         self.seeing = np.broadcast_to(1 - self.h, (m, c, c, levels))  # share of labels that are not guesses
         self.s = np.full(c, float(c) if strength is None else strength)
         self.b, self.spread = np.zeros(m), 1.0
-        self.theta: Any = None
+        self.first = True
 
     def update(self, M: FloatArray, totals: FloatArray) -> None:
-        first = self.theta is None
+        first, self.first = self.first, False
         N = (M * self.seeing).sum(axis=3).transpose(0, 2, 1)  # annotator, class, label
         if len(self.h) > 1 and not first:
             guessed = M * (1 - self.seeing)
@@ -244,31 +246,24 @@ class _People:
         c = N.shape[1]
         pool = N.sum(axis=0) + 1 / c
         pool /= pool.sum(axis=1, keepdims=True)
-        if first:
-            p = np.clip(np.diag(pool), 1e-4, 1 - 1e-4)
-            self.theta = np.log(p / (1 - p))
         if not self.ability:
             return np.broadcast_to(pool, N.shape)
         off = np.where(np.eye(c, dtype=bool), 0, pool)
         off /= off.sum(axis=1, keepdims=True)
+        # A class goes by its own name more often than by any other. Otherwise EM takes a rare one for the hard rows.
+        theta = np.maximum(logit(np.clip(np.diag(pool), 1e-4, 1 - 1e-4)), np.log(np.maximum(off.max(axis=1), TINY)))
         right, total = np.einsum("akk->ak", N), self.seen
         # Rows of T scatter around their center, so that many labels of an annotator tell less about the ability.
         s = np.minimum(self.s, STRENGTH[1])
         fewer = (s + 1) / (s + np.maximum(total, 1))
         right, total = right * fewer, total * fewer
         for _ in range(10 if first else 3):
-            p = expit(self.theta + self.b[:, np.newaxis])
+            p = expit(theta + self.b[:, np.newaxis])
             curvature = (total * p * (1 - p)).sum(axis=1) + 1 / self.spread
             self.b = self.b + np.clip(((right - total * p).sum(axis=1) - self.b / self.spread) / curvature, -1, 1)
-            p = expit(self.theta + self.b[:, np.newaxis])
-            self.theta = self.theta + np.clip(
-                (right - total * p).sum(axis=0) / ((total * p * (1 - p)).sum(axis=0) + 0.1), -1, 1
-            )
         present = total.sum(axis=1) > 0
         self.spread = float(np.clip(np.mean((self.b**2 + 1 / curvature)[present]), *SPREAD))
-        # A class goes by its own name more often than by any other. Otherwise EM takes a rare one for the hard rows.
-        self.theta = np.maximum(self.theta, np.log(np.maximum(off.max(axis=1), TINY)))
-        p = np.clip(expit(self.theta + self.b[:, np.newaxis]), 1e-4, 1 - 1e-4)
+        p = np.clip(expit(theta + self.b[:, np.newaxis]), 1e-4, 1 - 1e-4)
         return (1 - p)[..., np.newaxis] * off + p[..., np.newaxis] * np.eye(c)
 
 
