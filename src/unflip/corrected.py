@@ -346,17 +346,18 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
                     held_out[name][test] = predicted_codes(fitted, _safe_indexing(X, test), c)
             likelihood = q / np.maximum(prior, 1e-9)
             shares, t = _witness_shares(list(held_out.values()), likelihood, weights)
-            prior = tempered(sum(w * p for w, p in zip(shares, held_out.values(), strict=True)), t)
+            prior = tempered(np.tensordot(shares, np.stack(list(held_out.values())), axes=1), t)
             prior = 0.99 * prior + 0.01 / c  # no classifier is ever sure
             if not witnesses:  # only the weights of the models are needed
                 break
             crowd.fit(a, proba=prior)
             q = crowd.posterior_
-        self.annotator_model_, self.witness_ = crowd, None
+        self.annotator_model_ = crowd
         self.transition_, self.class_prior_ = crowd.transition_, crowd.class_prior_
         size = (a.counts.sum(axis=1) @ q)[:, np.newaxis]  # labels of each class
         self.transition_std_ = np.sqrt(self.transition_ * (1 - self.transition_) / np.maximum(size, 1))
-        self.overlap_, self.alternatives_, self.oof_proba_ = False, [], prior if held_out else None
+        self.overlap_, self.oof_proba_ = False, prior if held_out else None
+        self.alternatives_: list[FloatArray] = []
         codes = q.argmax(axis=1)
         self._fit_to_posterior(X, codes, q, weights, models, shares, kind)
         self.candidates_ = self._crowd_candidates(held_out, shares, alone, weights) if kind == "auto" else []

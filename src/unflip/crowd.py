@@ -89,9 +89,10 @@ def annotations_of(Y: Any, classes: ArrayLike | None = None) -> Annotations:
     if isinstance(Y, Annotations):
         return Y
     names = np.asarray(list(Y.columns)) if hasattr(Y, "columns") else None
-    cells = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    cells: Any = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
     if np.ma.isMaskedArray(cells):
-        cells = np.where(np.ma.getmaskarray(cells), None, cells.data.astype(object))
+        hidden, cells = np.ma.getmaskarray(cells), cells.data.astype(object)
+        cells[hidden] = None
     cells = np.asarray(cells) if isinstance(cells, np.ndarray) else np.array(cells, dtype=object)
     if cells.ndim != 2:
         raise ValueError(
@@ -105,7 +106,7 @@ def annotations_of(Y: Any, classes: ArrayLike | None = None) -> Annotations:
         if infinite:
             raise ValueError(f"Y has {infinite} infinite labels; leave missing ones as NaN")
     else:
-        missing = np.equal(cells, None) | (cells != cells) | (cells == "")
+        missing = np.vectorize(lambda cell: cell is None or cell != cell or cell == "", otypes=[bool])(cells)
     rows, annotators = np.nonzero(~missing.astype(bool))
     if len(rows) == 0:
         raise ValueError("Y has no labels; every entry is missing")
