@@ -101,9 +101,8 @@ class Store:
         self.path, self.found = path, {}
         if path.exists():
             with path.open(newline="") as file:
-                self.found = {
-                    (r["set"], r["method"]): (float(r["accuracy"]), float(r["seconds"])) for r in csv.DictReader(file)
-                }
+                for row in csv.DictReader(file):
+                    self.found[row["set"], row["method"]] = float(row["accuracy"]), float(row["seconds"])
 
     def get(self, name: str, method: str, work: Callable[[], float]) -> tuple[float, float]:
         if (name, method) not in self.found:
@@ -116,7 +115,8 @@ class Store:
             with self.path.open("a", newline="") as file:
                 if new:
                     file.write("set,method,accuracy,seconds\n")
-                file.write(f"{name},{method},{accuracy:.6f},{self.found[name, method][1]:.3f}\n")
+                took = self.found[name, method][1]
+                csv.writer(file, lineterminator="\n").writerow([name, method, f"{accuracy:.6f}", f"{took:.3f}"])
             print(name, method, f"{accuracy:.4f}", flush=True)
         return self.found[name, method]
 

@@ -127,6 +127,17 @@ def test_long_form_keeps_the_order_of_the_items():
     assert a.counts.tolist() == [[2, 0], [1, 1]]
 
 
+def test_shared_errors_make_the_posterior_less_sure():
+    Y, y, _ = drawn(n=1000, m=8, missing=0)
+    assert AnnotatorModel().fit(Y).temperature_ > 0.85
+    shared = np.random.default_rng(1).random((1000, 1)) < 0.3  # rows that most of them get wrong in the same way
+    Y = np.where(shared & (np.random.default_rng(2).random(Y.shape) < 0.6), ((y + 1) % 3)[:, None], Y)
+    model = AnnotatorModel(hard_rows=False).fit(Y)
+    assert model.temperature_ < 0.8
+    np.testing.assert_array_equal(model.posterior_.argmax(axis=1), model.fit_.posterior.argmax(axis=1))
+    assert model.confidence_.mean() < model.fit_.posterior.max(axis=1).mean()
+
+
 def test_a_rare_class_does_not_become_that_of_the_hard_rows():
     random = np.random.default_rng(0)
     y = (random.random(2000) < 0.5).astype(int)
@@ -278,7 +289,7 @@ def test_a_matrix_is_taken_where_a_vector_is():
 def test_the_default_model_learns_from_several_annotators(tmp_path):
     from unflip import load
 
-    Y, y, _ = drawn(n=150, m=5)
+    Y, y, _ = drawn(n=90, m=5)
     Y[0] = -1  # a row that nobody labeled
     X = features(y)
     model = CorrectedClassifier(random_state=0, cv=2).fit(X, Y)

@@ -344,7 +344,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
                     R = q[train] if kind != "inverted" else None
                     fitted = fit_soft(clone(model), _safe_indexing(X, train), q[train].argmax(axis=1), R, w)
                     held_out[name][test] = predicted_codes(fitted, _safe_indexing(X, test), c)
-            likelihood = q / np.maximum(prior, 1e-9)
+            likelihood = crowd.fit_.posterior / np.maximum(prior, 1e-9)
             shares, t = _witness_shares(list(held_out.values()), likelihood, weights)
             prior = tempered(np.tensordot(shares, np.stack(list(held_out.values())), axes=1), t)
             prior = 0.99 * prior + 0.01 / c  # no classifier is ever sure

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.optimize import minimize_scalar
 from scipy.special import digamma, expit, logit, softmax
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from unflip._validation import FloatArray, IntArray, check_labels, check_same_length
+from unflip.core.posterior import tempered
 
 UNGIVEN = 0.1  # how much less likely a class is that none of a row's annotators gave, unless a classifier knows better
 STRENGTH = (0.1, 1e3)  # limits of the learned strength of the prior, in labels
@@ -69,6 +71,7 @@ class Fit(NamedTuple):
     guesses: FloatArray  # the chance that an annotator of a row cannot see the class, (n_rows,)
     guessed: FloatArray  # and which label it is then, (n_classes, n_classes)
     n_iter: int
+    ungiven: float  # how much less likely classes were that nobody gave
 
 
 def is_matrix(y: Any) -> bool:
@@ -196,7 +199,9 @@ def fit_annotators(
     pool = (S.T @ posterior).reshape(m, c, c).sum(axis=0).T + 0.1 * (np.eye(c) + 1 / c)
     pool /= pool.sum(axis=1, keepdims=True)
     prior = pi.sum(axis=1) if proba is None else posterior.mean(axis=0)
-    return Fit(posterior, state.said(pi), pool, prior, state.s, guesses, state.G, n_iter)
+    return Fit(
+        posterior, state.said(pi), pool, prior, state.s, guesses, state.G, n_iter, ungiven if proba is None else 1.0
+    )
 
 
 class _People:
@@ -328,6 +333,31 @@ def dominant(T: FloatArray) -> FloatArray:
                 above.append(int(j))
         row[above] = row[above].mean()
     return T
+
+
+def temperature(a: Annotations, fit: Fit) -> float:
+    """Return the power t <= 1 of the posteriors that best predicts each label from the other labels of its row.
+
+    ::
+
+        max_t  sum log sum_k r_k T_a[k, y_ia],     r_k ~ (q_k / T_a[k, y_ia])^t
+
+    Annotators who share errors make q too sure, and then t < 1 predicts their labels better.
+    """
+    counts = a.counts
+    several = np.flatnonzero(counts.sum(axis=1)[a.rows] > 1)
+    if len(several) == 0:
+        return 1.0
+    who, rows, codes = a.annotators[several], a.rows[several], a.codes[several]
+    p = np.maximum(fit.transitions[who, :, codes], TINY)
+    # That nobody gave a class was known from the label itself, which is to be predicted.
+    others = np.log(np.maximum(fit.posterior[rows], TINY)) - np.log(p) - np.log(fit.ungiven) * (counts[rows] == 0)
+
+    def loss(log_t: float) -> float:
+        r = softmax(np.exp(log_t) * others, axis=1)
+        return -float(np.mean(np.log(np.maximum((r * p).sum(axis=1), TINY))))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3, 0), method="bounded").x))
 
 
 def krippendorff_alpha(counts: FloatArray) -> float:
@@ -504,7 +534,17 @@ class AnnotatorModel(BaseEstimator):
         The expected information of one more label of the row, in nats; :meth:`next_rows` ranks by it.
     items_ : ndarray of shape (n_rows,)
         The names of the rows, if they were given in long form.
+    temperature_ : float
+        The power of the posteriors, at most one, that best predicts each label from the others of its row.
     abstain_ : bool
+
+    Notes
+    -----
+    *How sure.* The product over annotators takes their errors as independent. The posteriors are raised to the power
+    ``temperature_``, which makes them less sure if labels show that they are not. Errors that all annotators share do
+    not show in labels at all, so that the probabilities are still an upper end: on ten sets with known truth, the mean
+    of ``confidence_`` was between 2 and 24 points above the accuracy of the consensus. A classifier, or a few rows that
+    an expert labels, can tell.
 
     References
     ----------
@@ -574,7 +614,8 @@ class AnnotatorModel(BaseEstimator):
             a, abstain=self.abstain_, proba=proba, strength=self.strength, hard_rows=self.hard_rows
         )
         self.annotations_, self.classes_, self.annotators_ = a, a.classes, a.names
-        self.posterior_, self.class_prior_ = self.fit_.posterior, self.fit_.prior
+        self.temperature_ = temperature(a, self.fit_)
+        self.posterior_, self.class_prior_ = tempered(self.fit_.posterior, self.temperature_), self.fit_.prior
         self.consensus_ = a.classes[self.posterior_.argmax(axis=1)]
         self.confidence_ = self.posterior_.max(axis=1)
         said = self.fit_.transitions[:, :, :c]
@@ -588,7 +629,7 @@ class AnnotatorModel(BaseEstimator):
         else:
             self.quality_ = np.einsum("akk->ak", said) @ self.class_prior_
         self.agreement_ = krippendorff_alpha(a.counts)
-        self.next_label_value_ = next_label_value(self.fit_)
+        self.next_label_value_ = next_label_value(self.fit_._replace(posterior=self.posterior_))
         self.items_ = np.arange(n)
         return self
 
