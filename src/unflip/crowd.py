@@ -535,7 +535,7 @@ class AnnotatorModel(BaseEstimator):
     items_ : ndarray of shape (n_rows,)
         The names of the rows, if they were given in long form.
     temperature_ : float
-        The power of the posteriors, at most one, that best predicts each label from the others of its row.
+        The power of the posteriors, at most one, that best predicts each label from the others of its row; 1 for rules.
     abstain_ : bool
 
     Notes
@@ -614,7 +614,8 @@ class AnnotatorModel(BaseEstimator):
             a, abstain=self.abstain_, proba=proba, strength=self.strength, hard_rows=self.hard_rows
         )
         self.annotations_, self.classes_, self.annotators_ = a, a.classes, a.names
-        self.temperature_ = temperature(a, self.fit_)
+        # Whether a rule fires is part of its T, so that labels given by others do not predict it.
+        self.temperature_ = 1.0 if self.abstain_ else temperature(a, self.fit_)
         self.posterior_, self.class_prior_ = tempered(self.fit_.posterior, self.temperature_), self.fit_.prior
         self.consensus_ = a.classes[self.posterior_.argmax(axis=1)]
         self.confidence_ = self.posterior_.max(axis=1)
