@@ -324,9 +324,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             (X,) = indexable(validate_data(self, X, skip_check_array=True))
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         self.classes_, c = a.classes, len(a.classes)
-        votes, labeled = a.counts, np.flatnonzero(a.counts.sum(axis=1) > 0)
-        if len(labeled) < a.n_rows:  # they teach nothing
-            X, a, votes = _safe_indexing(X, labeled), a.take(labeled), votes[labeled]
+        n_rows, labeled = a.n_rows, np.flatnonzero(a.counts.sum(axis=1) > 0)
+        if len(labeled) < n_rows:  # the others teach nothing
+            X, a = _safe_indexing(X, labeled), a.take(labeled)
             weights = None if weights is None else weights[labeled]
             groups = None if groups is None else np.asarray(groups)[labeled]
         random = check_random_state(self.random_state)
@@ -345,23 +345,24 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
                     R = q[train] if kind != "inverted" else None
                     fitted = fit_soft(clone(model), _safe_indexing(X, train), q[train].argmax(axis=1), R, w)
                     held_out[name][test] = predicted_codes(fitted, _safe_indexing(X, test), c)
-            likelihood = q / np.maximum(prior, 1e-9)
+            likelihood = crowd.fit_.posterior / np.maximum(prior, 1e-9)
             shares, t = _witness_shares(list(held_out.values()), likelihood, weights)
-            prior = tempered(sum(w * p for w, p in zip(shares, held_out.values(), strict=True)), t)
+            prior = tempered(np.tensordot(shares, np.stack(list(held_out.values())), axes=1), t)
             prior = 0.99 * prior + 0.01 / c  # no classifier is ever sure
             if not witnesses:  # only the weights of the models are needed
                 break
             crowd.fit(a, proba=prior)
             q = crowd.posterior_
-        self.annotator_model_, self.witness_ = crowd, None
+        self.annotator_model_ = crowd
         self.transition_, self.class_prior_ = crowd.transition_, crowd.class_prior_
         size = (a.counts.sum(axis=1) @ q)[:, np.newaxis]  # labels of each class
         self.transition_std_ = np.sqrt(self.transition_ * (1 - self.transition_) / np.maximum(size, 1))
-        self.overlap_, self.alternatives_, self.oof_proba_ = False, [], prior if held_out else None
+        self.overlap_, self.oof_proba_ = False, prior if held_out else None
+        self.alternatives_: list[FloatArray] = []
         codes = q.argmax(axis=1)
         self._fit_to_posterior(X, codes, q, weights, models, shares, kind)
         self.candidates_ = self._crowd_candidates(held_out, shares, alone, weights) if kind == "auto" else []
-        self.notes_ = list(_crowd_sentences(crowd, len(votes)))
+        self.notes_ = list(_crowd_sentences(crowd, n_rows))
         return self
 
     def _crowd_folds(self, X: Any, codes: IntArray, groups: Any, random: Any) -> list[Any]:

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import digamma, expit, softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import digamma, expit, logit, softmax
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from unflip._validation import FloatArray, IntArray, check_labels, check_same_length
+from unflip.core.posterior import tempered
 
 UNGIVEN = 0.1  # how much less likely a class is that none of a row's annotators gave, unless a classifier knows better
 STRENGTH = (0.1, 1e3)  # limits of the learned strength of the prior, in labels
@@ -69,6 +71,7 @@ class Fit(NamedTuple):
     guesses: FloatArray  # the chance that an annotator of a row cannot see the class, (n_rows,)
     guessed: FloatArray  # and which label it is then, (n_classes, n_classes)
     n_iter: int
+    ungiven: float  # how much less likely classes were that nobody gave
 
 
 def is_matrix(y: Any) -> bool:
@@ -89,7 +92,10 @@ def annotations_of(Y: Any, classes: ArrayLike | None = None) -> Annotations:
     if isinstance(Y, Annotations):
         return Y
     names = np.asarray(list(Y.columns)) if hasattr(Y, "columns") else None
-    cells = Y.to_numpy() if hasattr(Y, "to_numpy") else np.ma.filled(Y.astype(object), None) if np.ma.isMA(Y) else Y
+    cells: Any = Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+    if np.ma.isMaskedArray(cells):
+        hidden, cells = np.ma.getmaskarray(cells), cells.data.astype(object)
+        cells[hidden] = None
     cells = np.asarray(cells) if isinstance(cells, np.ndarray) else np.array(cells, dtype=object)
     if cells.ndim != 2:
         raise ValueError(
@@ -103,7 +109,7 @@ def annotations_of(Y: Any, classes: ArrayLike | None = None) -> Annotations:
         if infinite:
             raise ValueError(f"Y has {infinite} infinite labels; leave missing ones as NaN")
     else:
-        missing = np.equal(cells, None) | (cells != cells) | (cells == "")
+        missing = np.vectorize(lambda cell: cell is None or cell != cell or cell == "", otypes=[bool])(cells)
     rows, annotators = np.nonzero(~missing.astype(bool))
     if len(rows) == 0:
         raise ValueError("Y has no labels; every entry is missing")
@@ -193,7 +199,9 @@ def fit_annotators(
     pool = (S.T @ posterior).reshape(m, c, c).sum(axis=0).T + 0.1 * (np.eye(c) + 1 / c)
     pool /= pool.sum(axis=1, keepdims=True)
     prior = pi.sum(axis=1) if proba is None else posterior.mean(axis=0)
-    return Fit(posterior, state.said(pi), pool, prior, state.s, guesses, state.G, n_iter)
+    return Fit(
+        posterior, state.said(pi), pool, prior, state.s, guesses, state.G, n_iter, ungiven if proba is None else 1.0
+    )
 
 
 class _People:
@@ -208,10 +216,10 @@ class _People:
         self.seeing = np.broadcast_to(1 - self.h, (m, c, c, levels))  # share of labels that are not guesses
         self.s = np.full(c, float(c) if strength is None else strength)
         self.b, self.spread = np.zeros(m), 1.0
-        self.theta: Any = None
+        self.first = True
 
     def update(self, M: FloatArray, totals: FloatArray) -> None:
-        first = self.theta is None
+        first, self.first = self.first, False
         N = (M * self.seeing).sum(axis=3).transpose(0, 2, 1)  # annotator, class, label
         if len(self.h) > 1 and not first:
             guessed = M * (1 - self.seeing)
@@ -244,31 +252,24 @@ class _People:
         c = N.shape[1]
         pool = N.sum(axis=0) + 1 / c
         pool /= pool.sum(axis=1, keepdims=True)
-        if first:
-            p = np.clip(np.diag(pool), 1e-4, 1 - 1e-4)
-            self.theta = np.log(p / (1 - p))
         if not self.ability:
             return np.broadcast_to(pool, N.shape)
         off = np.where(np.eye(c, dtype=bool), 0, pool)
         off /= off.sum(axis=1, keepdims=True)
+        # A class goes by its own name more often than by any other. Otherwise EM takes a rare one for the hard rows.
+        theta = np.maximum(logit(np.clip(np.diag(pool), 1e-4, 1 - 1e-4)), np.log(np.maximum(off.max(axis=1), TINY)))
         right, total = np.einsum("akk->ak", N), self.seen
         # Rows of T scatter around their center, so that many labels of an annotator tell less about the ability.
         s = np.minimum(self.s, STRENGTH[1])
         fewer = (s + 1) / (s + np.maximum(total, 1))
         right, total = right * fewer, total * fewer
         for _ in range(10 if first else 3):
-            p = expit(self.theta + self.b[:, np.newaxis])
+            p = expit(theta + self.b[:, np.newaxis])
             curvature = (total * p * (1 - p)).sum(axis=1) + 1 / self.spread
             self.b = self.b + np.clip(((right - total * p).sum(axis=1) - self.b / self.spread) / curvature, -1, 1)
-            p = expit(self.theta + self.b[:, np.newaxis])
-            self.theta = self.theta + np.clip(
-                (right - total * p).sum(axis=0) / ((total * p * (1 - p)).sum(axis=0) + 0.1), -1, 1
-            )
         present = total.sum(axis=1) > 0
         self.spread = float(np.clip(np.mean((self.b**2 + 1 / curvature)[present]), *SPREAD))
-        # A class goes by its own name more often than by any other. Otherwise EM takes a rare one for the hard rows.
-        self.theta = np.maximum(self.theta, np.log(np.maximum(off.max(axis=1), TINY)))
-        p = np.clip(expit(self.theta + self.b[:, np.newaxis]), 1e-4, 1 - 1e-4)
+        p = np.clip(expit(theta + self.b[:, np.newaxis]), 1e-4, 1 - 1e-4)
         return (1 - p)[..., np.newaxis] * off + p[..., np.newaxis] * np.eye(c)
 
 
@@ -332,6 +333,31 @@ def dominant(T: FloatArray) -> FloatArray:
                 above.append(int(j))
         row[above] = row[above].mean()
     return T
+
+
+def temperature(a: Annotations, fit: Fit) -> float:
+    """Return the power t <= 1 of the posteriors that best predicts each label from the other labels of its row.
+
+    ::
+
+        max_t  sum log sum_k r_k T_a[k, y_ia],     r_k ~ (q_k / T_a[k, y_ia])^t
+
+    Annotators who share errors make q too sure, and then t < 1 predicts their labels better.
+    """
+    counts = a.counts
+    several = np.flatnonzero(counts.sum(axis=1)[a.rows] > 1)
+    if len(several) == 0:
+        return 1.0
+    who, rows, codes = a.annotators[several], a.rows[several], a.codes[several]
+    p = np.maximum(fit.transitions[who, :, codes], TINY)
+    # That nobody gave a class was known from the label itself, which is to be predicted.
+    others = np.log(np.maximum(fit.posterior[rows], TINY)) - np.log(p) - np.log(fit.ungiven) * (counts[rows] == 0)
+
+    def loss(log_t: float) -> float:
+        r = softmax(np.exp(log_t) * others, axis=1)
+        return -float(np.mean(np.log(np.maximum((r * p).sum(axis=1), TINY))))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3, 0), method="bounded").x))
 
 
 def krippendorff_alpha(counts: FloatArray) -> float:
@@ -508,7 +534,17 @@ class AnnotatorModel(BaseEstimator):
         The expected information of one more label of the row, in nats; :meth:`next_rows` ranks by it.
     items_ : ndarray of shape (n_rows,)
         The names of the rows, if they were given in long form.
+    temperature_ : float
+        The power of the posteriors, at most one, that best predicts each label from the others of its row; 1 for rules.
     abstain_ : bool
+
+    Notes
+    -----
+    *How sure.* The product over annotators takes their errors as independent. The posteriors are raised to the power
+    ``temperature_``, which makes them less sure if labels show that they are not. Errors that all annotators share do
+    not show in labels at all, so that the probabilities are still an upper end: on ten sets with known truth, the mean
+    of ``confidence_`` was between 2 and 24 points above the accuracy of the consensus. A classifier, or a few rows that
+    an expert labels, can tell.
 
     References
     ----------
@@ -578,7 +614,9 @@ class AnnotatorModel(BaseEstimator):
             a, abstain=self.abstain_, proba=proba, strength=self.strength, hard_rows=self.hard_rows
         )
         self.annotations_, self.classes_, self.annotators_ = a, a.classes, a.names
-        self.posterior_, self.class_prior_ = self.fit_.posterior, self.fit_.prior
+        # Whether a rule fires is part of its T, so that labels given by others do not predict it.
+        self.temperature_ = 1.0 if self.abstain_ else temperature(a, self.fit_)
+        self.posterior_, self.class_prior_ = tempered(self.fit_.posterior, self.temperature_), self.fit_.prior
         self.consensus_ = a.classes[self.posterior_.argmax(axis=1)]
         self.confidence_ = self.posterior_.max(axis=1)
         said = self.fit_.transitions[:, :, :c]
@@ -592,7 +630,7 @@ class AnnotatorModel(BaseEstimator):
         else:
             self.quality_ = np.einsum("akk->ak", said) @ self.class_prior_
         self.agreement_ = krippendorff_alpha(a.counts)
-        self.next_label_value_ = next_label_value(self.fit_)
+        self.next_label_value_ = next_label_value(self.fit_._replace(posterior=self.posterior_))
         self.items_ = np.arange(n)
         return self
 

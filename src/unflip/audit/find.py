@@ -302,7 +302,7 @@ def _judged_crowd(
         transition=T / T.sum(axis=1, keepdims=True),
         scores=scores,
         suggested=a.classes[suggested],
-        n_errors=np.bincount(votes, scores, minlength=len(a.classes)),
+        n_errors=np.bincount(votes, scores, minlength=len(a.classes)).astype(np.float64),
         histories=[],
         candidates=candidates,
         notes=notes,
@@ -535,7 +535,8 @@ def _label_errors(
     stds = [fold.std for fold in folds if fold.std is not None]
     std = np.mean(stds, axis=0) if len(stds) == len(folds) else None
     found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories or [])))
-    return LabelErrors(*found, std, *map(list, told), noise=noise)
+    candidates, notes = map(list, told)
+    return LabelErrors(*found, std, candidates, notes, noise=noise)
 
 
 def _averaged(posterior: FloatArray, proba: FloatArray, codes: IntArray, noise: VaryingNoise) -> FloatArray:

@@ -58,7 +58,8 @@ def consensus(
     alpha = "" if summary["krippendorff_alpha"] is None else f"; agreement {summary['krippendorff_alpha']:.2f} (alpha)"
     console.print(f"{counts}{alpha}", highlight=False)
     console.print(
-        f"{summary['expected_accuracy']:.1%} of the consensus labels are expected to be right", highlight=False
+        f"{summary['expected_accuracy']:.1%} of the consensus labels are right if annotators err independently",
+        highlight=False,
     )
     order = crowd.quality_.argsort(kind="stable")
     quality = terminal.plain_table("annotator", right=("labels", "quality"))

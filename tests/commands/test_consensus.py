@@ -1,0 +1,83 @@
+"""The labels of several annotators, from a file to lists and a page."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from tests.test_crowd import drawn, features
+from unflip.commands import annotated_table, audit_table, find_noise, fit_table, write_consensus
+from unflip.crowd import AnnotatorModel
+from unflip.tables import read_table
+
+pd = pytest.importorskip("pandas")
+NAMES = np.array(["<b>ant</b>", "bee", "cat"])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Write the same labels in both forms, with features that know the class."""
+    folder = tmp_path_factory.mktemp("crowd")
+    Y, y, _ = drawn(n=160, m=4)
+    Y[3] = -1
+    frame = pd.DataFrame(features(y), columns=["u", "v", "w"]).round(3)
+    wide = frame.assign(**{f"ann{k}": np.where(Y[:, k] >= 0, NAMES[Y[:, k]], "") for k in range(4)})
+    wide.to_csv(folder / "wide.csv", index=False)
+    rows, who = np.nonzero(Y >= 0)
+    long = frame.iloc[rows].assign(photo=rows, who=[f"ann{k}" for k in who], label=NAMES[Y[rows, who]])
+    long.to_csv(folder / "long.csv", index=False)
+    return folder, Y, y
+
+
+def read(files, form):
+    names = (
+        {"columns": "ann0,ann1,ann2,ann3"}
+        if form == "wide"
+        else {"item": "photo", "annotator": "who", "label": "label"}
+    )
+    columns = ["ann0", "ann1", "ann2", "ann3"] if form == "wide" else ["photo", "who", "label"]
+    table = read_table(files[0] / f"{form}.csv", False, kinds=dict.fromkeys(columns, "category"))
+    return annotated_table(table, **names)
+
+
+def test_both_forms_say_the_same(files):
+    (wide, lost), (long, none) = read(files, "wide"), read(files, "long")
+    assert (lost, none) == (1, 0)
+    assert wide.X.columns.tolist() == long.X.columns.tolist() == ["u", "v", "w"]
+    np.testing.assert_allclose(wide.X.to_numpy(), long.X.to_numpy())
+    assert wide.y.tolist() == long.y.tolist()
+    q = [AnnotatorModel().fit(table.annotations).posterior_ for table in (wide, long)]
+    np.testing.assert_allclose(*q, atol=1e-8)
+    assert long.names.tolist() == [str(k) for k in range(160) if k != 3]
+
+
+def test_the_folder_of_the_consensus(files, tmp_path):
+    table, _ = read(files, "wide")
+    crowd = AnnotatorModel().fit(table.annotations)
+    summary = write_consensus(crowd, table.names, tmp_path / "out", title="<i>ants</i>")
+    consensus = pd.read_csv(tmp_path / "out" / "consensus.csv")
+    assert consensus["label"].tolist() == crowd.consensus_.tolist()
+    assert len(pd.read_csv(tmp_path / "out" / "annotators.csv")) == 4
+    assert len(pd.read_csv(tmp_path / "out" / "confusions.csv")) == 12
+    following = pd.read_csv(tmp_path / "out" / "next.csv")["information"]
+    assert following.is_monotonic_decreasing
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["labels"] == summary["labels"]
+    write_consensus(crowd, table.names, tmp_path / "out", title="again")  # an earlier result is replaced
+
+
+def test_fit_audit_and_transition_take_several_annotators(files, monkeypatch):
+    monkeypatch.setattr("unflip.commands.fit._make_trees", lambda name, seed: LogisticRegression())  # fast
+    table, _ = read(files, "wide")
+    y = np.delete(files[2], 3)
+    fitted = fit_table(table, model="forest", random_state=0)
+    assert fitted.accuracy.low < fitted.accuracy.estimate < fitted.accuracy.high
+    assert np.mean(fitted.model.predict(table.X) == NAMES[y]) > 0.8
+    errors = audit_table(table, model="forest", folds=3, random_state=0)
+    assert np.mean(NAMES[y][errors.suspects] != errors.given[errors.suspects]) > 0.5
+    with pytest.raises(ValueError, match="takes one label per row"):
+        fit_table(table, model="logistic")
+    with pytest.raises(ValueError, match="leave transition out"):
+        fit_table(table, transition=np.eye(3))
+    with pytest.raises(ValueError, match="takes one label per row"):
+        find_noise(table, method="hoc")
