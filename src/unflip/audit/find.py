@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -21,6 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from unflip import registry
 from unflip._base import check_rows, resolve_transition, seeded, weighting
 from unflip._validation import FloatArray, IntArray, check_labels, check_same_length, check_transition
+from unflip.audit.rules import rule_note
 from unflip.core import clean_posterior, clean_prior, inverted_posterior
 from unflip.crowd import AnnotatorModel, annotations_of, is_matrix
 from unflip.noise import symmetric
@@ -71,6 +72,9 @@ class LabelErrors:
     noise : VaryingNoise or None
         How the rate of wrong labels depends on the sample, see Notes of :func:`unflip.audit.find_label_errors`; None if
         T was given.
+    by_rules : bool
+        Whether a few words predict the labels so well that rules may have made them; then many more labels may be wrong
+        than ``total``, and ``notes`` say so.
     """
 
     classes: NDArray[Any]
@@ -87,6 +91,7 @@ class LabelErrors:
     notes: list[str] = field(default_factory=list)
     annotators: AnnotatorModel | None = None
     noise: VaryingNoise | None = None
+    by_rules: bool = False
 
     @property
     def ranked(self) -> IntArray:
@@ -477,7 +482,8 @@ def _judged(
             on_fold(0)
         whole = _held_out(model, transition, data, known, cv if pairs is None else pairs)
     if whole is not None:
-        return _label_errors(given, known, codes, [whole], told=told, weights=weights), [whole], model
+        found = _label_errors(given, known, codes, [whole], told=told, weights=weights)
+        return _with_rule_note(found, X, codes), [whole], model
     model = clone(model)
     folds: list[_Fold] = []
     shared = _shared_transition(model, transition, data, known, random_state)
@@ -506,7 +512,8 @@ def _judged(
         proba, noisy = _predicted(fitted, _safe_indexing(X, test), counts, known)
         folds.append(_Fold(test, proba, noisy, T, used, prior, estimated, std))
     folds = _with_even_flips(folds, codes)
-    return _label_errors(given, known, codes, folds, histories, told, weights=weights), folds, model
+    found = _label_errors(given, known, codes, folds, histories, told, weights=weights)
+    return _with_rule_note(found, X, codes), folds, model
 
 
 def _label_errors(
@@ -537,6 +544,11 @@ def _label_errors(
     found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories or [])))
     candidates, notes = map(list, told)
     return LabelErrors(*found, std, candidates, notes, noise=noise)
+
+
+def _with_rule_note(errors: LabelErrors, X: Any, codes: IntArray) -> LabelErrors:
+    note = rule_note(X, codes, errors.proba @ errors.transition)
+    return errors if note is None else replace(errors, notes=[note, *errors.notes], by_rules=True)
 
 
 def _averaged(posterior: FloatArray, proba: FloatArray, codes: IntArray, noise: VaryingNoise) -> FloatArray:

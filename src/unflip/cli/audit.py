@@ -82,7 +82,7 @@ def audit(
     """
     with terminal.one_sentence():
         from unflip.commands import audit_out_of_core, compare_classifiers, judge_table, write_audit
-        from unflip.commands.audit import FILES, GIVEN, Totals, explain_counts, noise_of
+        from unflip.commands.audit import FILES, GIVEN, Totals, explain_counts, explain_interval, noise_of
         from unflip.commands.fit import check_network, resolve_model
         from unflip.commands.folders import check_folder
         from unflip.models import load
@@ -175,6 +175,7 @@ def audit(
     terminal.print_notes(errors.notes)
     terminal.print_findings(table.findings)
     terminal.print_unused_of(table, trained)
+    typer.echo(explain_interval(totals))
     typer.echo(explain_counts(totals))
     if n_listed < totals.n_suspects:
         typer.echo(f"The {n_listed:,} surest are listed; --suspects keeps more.")

@@ -259,6 +259,8 @@ class Totals:
     kept: FloatArray  # (c,) of the latter, those with the right label
     among: float  # expected wrong labels among the suspects
     compared: Mapping[str, CleanAccuracy] = field(default_factory=dict)  # of the model, on the rows that were drawn
+    interval: tuple[float, float] = (0.0, 0.0)  # 90 %, of the number of wrong labels
+    by_rules: bool = False
 
     @classmethod
     def of(cls, errors: LabelErrors) -> "Totals":
@@ -266,7 +268,8 @@ class Totals:
         clean = errors.posterior.sum(axis=0)
         noisy, kept = np.bincount(codes, minlength=c).astype(np.float64), (1 - errors.noise_rates) * clean
         among = float(errors.scores[errors.suspects].sum())
-        return cls(len(codes), len(errors.suspects), errors.n_errors, noisy, clean, kept, among)
+        told = {"interval": errors.interval, "by_rules": errors.by_rules}
+        return cls(len(codes), len(errors.suspects), errors.n_errors, noisy, clean, kept, among, **told)
 
     @property
     def total(self) -> float:
@@ -288,6 +291,21 @@ def explain_counts(totals: Totals) -> str:
         f"{totals.n_suspects:,} of {n:,} labels are suspects, because another label is more likely there than the "
         f"given one: about {among:,.0f} of these are wrong, and about {total - among:,.0f} of the others, which makes "
         f"{total:,.0f} in all."
+    )
+
+
+def explain_interval(totals: Totals) -> str:
+    """Return the number of wrong labels with its interval in a sentence, or say that there is no such number."""
+    low, high = totals.interval
+    if totals.by_rules:
+        return (
+            f"At least {low:,.0f} labels are wrong, but how many more cannot be told: rules seem to have made the "
+            "labels, and their errors do not show."
+        )
+    share = f"{totals.total / totals.n_rows:.1%}"
+    return (
+        f"About {totals.total:,.0f} of {totals.n_rows:,} labels ({share}) are wrong, with 90 % probability between "
+        f"{low:,.0f} and {high:,.0f}."
     )
 
 
@@ -419,7 +437,10 @@ def summarize(errors: LabelErrors, totals: Totals | None = None) -> dict[str, An
         "n_suspects": totals.n_suspects,
         "expected_errors": totals.total,
         "error_rate": totals.total / totals.n_rows,
+        "expected_errors_interval": list(totals.interval),
+        "by_rules": totals.by_rules,
         "explanation": explain_counts(totals),
+        "count": explain_interval(totals),
         "classes": [str(name) for name in errors.classes.tolist()],
         "noise_rates": totals.noise_rates.tolist(),
         "expected_errors_by_given_class": totals.n_errors.tolist(),
@@ -521,7 +542,7 @@ def audit_page(
         noise_rate=min(totals.total / totals.n_rows, 1.0),
         columns=columns,
         examples=[Example(names[i], str(errors.given[i]), cells.get(i, []), picture(i)) for i in examples.tolist()],
-        explanation=explain_counts(totals),
+        explanation=f"{explain_interval(totals)} {explain_counts(totals)}",
     )
 
 

@@ -126,7 +126,9 @@ def audit_out_of_core(
     said: dict[str, Any] = {"classes": classes, "transition_std": own.transition_std, "sample_weight": w}
     accuracy = clean_accuracy(own.given, classes[own.proba.argmax(axis=1)], own.transition, **said)
     sums = (found.n_suspects, found.n_errors, found.noisy, found.clean, found.kept, found.among)
-    totals = Totals(n, *sums, {CALLED.get(model, model): accuracy})
+    scale = float(found.n_errors.sum()) / max(own.total, 1e-12)  # from the rows drawn to all rows
+    interval = (own.interval[0] * scale, min(own.interval[1] * scale, float(n)))
+    totals = Totals(n, *sums, {CALLED.get(model, model): accuracy}, interval, own.by_rules)
     return errors, table, totals
 
 

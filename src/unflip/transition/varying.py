@@ -8,10 +8,11 @@ from scipy.special import expit, logit, logsumexp, softmax
 from scipy.stats import norm
 
 from unflip._validation import FloatArray, IntArray
+from unflip.core.posterior import bayes
 
 SLOPE = (0.3, 0.1)  # of the log-odds of a wrong label in those of the class: mean and standard deviation beforehand
 SHARPER = (0.15, 0.1)  # log of the temperature by which p is sharper than a constant noise makes it: the same
-FAVOR = 2.0  # log of the odds that labels by people err more often on hard samples, beforehand
+FAVOR = 1.5  # log of the odds that labels by people err more often on hard samples, beforehand
 WORTH = 1_000  # labels; more do not make a model surer that is only roughly right
 SLOPES = np.arange(0.05, 0.75, 0.1)
 SHARPNESSES = np.arange(-0.2, 0.25, 0.1)  # around what is expected
@@ -62,10 +63,16 @@ class VaryingNoise:
         """Whether the rate depends on the sample."""
         return self.slope > 0
 
-    def posterior(self, p: FloatArray, codes: IntArray) -> FloatArray:
-        """Return P(clean = k | x, noisy), shape (n_samples, n_classes), if the rate varies."""
+    def joint(self, p: FloatArray, codes: IntArray) -> FloatArray:
+        """Return P(clean = k, noisy | x) for p = P(clean | x) before the temperature, shape (n_samples, n_classes)."""
+        if not self.varies:
+            return p * self.transition.T[codes]
         theta = np.array([np.log(self.temperature), self.offset, self.slope, self.resemblance])
-        joint = _Problem(np.log(np.maximum(p, 1e-12)), codes, self.transition).joint(theta)[0]
+        return _Problem(np.log(np.maximum(p, 1e-12)), codes, self.transition).joint(theta)[0]
+
+    def posterior(self, p: FloatArray, codes: IntArray) -> FloatArray:
+        """Return P(clean = k | x, noisy), shape (n_samples, n_classes)."""
+        joint = self.joint(p, codes)
         total = joint.sum(axis=1, keepdims=True)
         return np.where(total > 0, joint / np.where(total > 0, total, 1), p)
 
@@ -180,7 +187,8 @@ def fit_varying(
         near = [problem.fit(constant, {0: constant[0] + d, 2: 0.0}) for d in 2 * SHARPNESSES]
         low, high = _quantiles([problem.wrong(t) for t, _ in near], np.array([-power * value for _, value in near]))
         around = problem.wrong(constant)
-        low, high = _with_sampling(rate, around - low, high - around, n)
+        own = 1 - float(np.mean(bayes(p, codes, transition)[np.arange(n), codes]))
+        low, high = _with_sampling(own, around - low, high - around, n)
         return VaryingNoise(transition, evidence=evidence, low=low, high=high)
     grid, logs = [], []
     for (start, _), slope, prior in zip(by_slope, SLOPES, log_prior, strict=True):
