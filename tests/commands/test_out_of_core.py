@@ -266,7 +266,7 @@ class TestMistakes:
             if text.startswith("summing"):
                 people(N - 1).to_csv(path, index=False)
 
-        with pytest.raises(ValueError, match="had 600 rows and then 599: it changed"):
+        with pytest.raises(ValueError, match=r"p.csv changed while it was read: it had .* bytes and now has"):
             fit_out_of_core(path, "kind", tell=tell)
 
     @pytest.mark.parametrize(
