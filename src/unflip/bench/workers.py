@@ -105,29 +105,41 @@ class DaskPool:
 
     @property
     def slots(self) -> int:
-        return max(1, len(self.client.ncores()))  # workers may come and go
+        with _connection():
+            return max(1, len(self.client.ncores()))  # workers may come and go
 
     def submit(self, task: Task, T: Any, checkpoint: Path | None) -> None:
         # Without a checkpoint: the store's folder may not exist on a worker.
-        self.futures[self.client.submit(_work_alone, task, T, self.data_dir, pure=False)] = task
+        with _connection():
+            self.futures[self.client.submit(_work_alone, task, T, self.data_dir, pure=False)] = task
 
     def wait(self, timeout: float) -> list[tuple[Task, Record]]:
         from distributed import wait as wait_for
 
-        try:
-            done = wait_for(list(self.futures), timeout=timeout, return_when="FIRST_COMPLETED").done
-            ended = [(self.futures.pop(future), future) for future in done]
-            return [(task, _record(future, task)) for task, future in ended]
-        except TimeoutError:
-            if self.client.status != "running":
-                raise ConnectionError(GONE) from None
-            return []
-        except CancelledError as error:
-            raise ConnectionError(GONE) from error
+        with _connection():
+            try:
+                done = wait_for(list(self.futures), timeout=timeout, return_when="FIRST_COMPLETED").done
+                ended = [(self.futures.pop(future), future) for future in done]
+                return [(task, _record(future, task)) for task, future in ended]
+            except TimeoutError:
+                if self.client.status != "running":
+                    raise
+                return []
 
     def close(self) -> None:
-        self.client.cancel(list(self.futures))
-        self.client.close()
+        with suppress(Exception):  # whatever a client without a scheduler makes of it
+            self.client.cancel(list(self.futures))
+        with suppress(Exception):
+            self.client.close()
+
+
+@contextmanager
+def _connection() -> Iterator[None]:
+    """Say in one sentence that the scheduler is gone; Dask raises whatever the call at that moment makes of it."""
+    try:
+        yield
+    except (CancelledError, OSError, RuntimeError) as error:
+        raise ConnectionError(GONE) from error
 
 
 Pool = LocalPool | DaskPool
