@@ -231,7 +231,8 @@ report.say(
     "Accuracy of the consensus in percent, from the labels alone, on the items whose true class is known. "
     "Majority vote, Dawid-Skene and GLAD (100 iterations each) are those of crowd-kit; cleanlab needs a classifier's "
     "probabilities, for which the shares of the votes stand in. Ours is `AnnotatorModel()` as it comes. GLAD is "
-    f"not run on sets with more than {MOST_GLAD:,} labels, where it takes too long. The last column is its lead over the best of the others, in points.\n"
+    f"not run on sets with more than {MOST_GLAD:,} labels, where it takes too long. The last column is our lead over "
+    "the best of the others, in points.\n"
 )
 rows = compared(store, LABELS_ONLY, list(THEIRS), OWN)
 report.table(["set", OWN, *THEIRS, "lead"], rows)
