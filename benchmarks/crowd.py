@@ -285,8 +285,8 @@ report.say(
     "How to read these tables. The model was developed on these sets: about fifty variants of it were compared on the "
     "first table's true classes, and what rules need (two steps of EM, no classifier as a witness) was chosen after a "
     "look at the test rows of the WRENCH sets. So our columns are optimistic, and those of the peers are not. C = 10 "
-    "was added after C = 1 had been seen. Most differences in the first table are a few items. Dawid-Skene of crowd-kit "
-    "and cleanlab are not made for rules that give one class only. Cells that were not run took too long on a shared "
-    "machine; the GLAD column of the first table was measured by the same calls in another process.\n"
+    "was added after C = 1 had been seen. Most differences in the first table are a few items. Dawid-Skene of "
+    "crowd-kit and cleanlab are not made for rules that give one class only. Cells that were not run took too "
+    "long on a shared machine; the GLAD column of the first table was measured by the same calls in another process.\n"
 )
 report.close()
