@@ -11,7 +11,7 @@ from unflip._validation import FloatArray, IntArray
 from unflip.core.posterior import bayes
 
 SLOPE = (0.3, 0.1)  # of the log-odds of a wrong label in those of the class: mean and standard deviation beforehand
-SHARPER = (0.15, 0.1)  # log of the temperature by which p is sharper than a constant noise makes it: the same
+SHARPER = (0.18, 0.1)  # log of the temperature by which p is sharper than a constant noise makes it: the same
 FAVOR = 1.5  # log of the odds that labels by people err more often on hard samples, beforehand
 WORTH = 1_000  # labels; more do not make a model surer that is only roughly right
 SLOPES = np.arange(0.05, 0.75, 0.1)
