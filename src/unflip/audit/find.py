@@ -484,7 +484,7 @@ def _label_errors(
     stds = [fold.std for fold in folds if fold.std is not None]
     std = np.mean(stds, axis=0) if len(stds) == len(folds) else None
     found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories or [])))
-    return LabelErrors(*found, std, *map(list, told), noise)
+    return LabelErrors(*found, std, list(told[0]), list(told[1]), noise)
 
 
 def _with_rule_note(errors: LabelErrors, X: Any, codes: IntArray) -> LabelErrors:
