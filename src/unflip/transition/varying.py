@@ -155,10 +155,11 @@ def fit_varying(
     """Return the noise that explains the noisy labels best, given P(clean = k | x) from models that did not see them.
 
     Two hypotheses are compared: one rate for all samples (slope 0), and a slope that is about 0.3 beforehand. If the
-    labels contradict the second, or T shows hardly any noise and they do not support it, T is returned as it is. Otherwise the slope and the temperature are averaged over, by
-    the likelihood of the labels and their prior, because the labels alone hardly tell a sharp p with much noise from a
-    less sharp one with little: :doc:`/theory` says what this rests on. The likelihood counts as that of at most 1,000
-    labels, since the model is only roughly right ("coarsened", Miller and Dunson 2019).
+    labels contradict the second, or T shows hardly any noise and they do not support it, T is returned as it is.
+    Otherwise the slope and the temperature are averaged over, by the likelihood of the labels and their prior, because
+    the labels alone hardly tell a sharp p with much noise from a less sharp one with little: :doc:`/theory` says what
+    this rests on. The likelihood counts as that of at most 1,000 labels, since the model is only roughly right
+    ("coarsened", Miller and Dunson 2019).
 
     Parameters
     ----------
