@@ -1,6 +1,6 @@
 """Draw the twenty most suspicious test labels of famous data sets, for label_errors.md.
 
-    python docs/make_famous.py --data-dir DATA --cifar10 FOLDER     FOLDER: cifar-10-batches-bin, the official binary files
+    python docs/make_famous.py --data-dir DATA --cifar10 FOLDER     FOLDER: cifar-10-batches-bin, the binary files
 
 MNIST is judged by the probabilities of the label-errors project (suite/human/labelerrors_mnist.npz), CIFAR-10 and
 Banking77 by logistic regression that was trained on their training rows.

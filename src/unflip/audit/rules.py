@@ -13,7 +13,7 @@ from unflip._validation import FloatArray, IntArray
 
 LEAVES = 4  # of the tree, for each class
 TERMS = 200  # that it may choose from
-SHARE = 0.9  # of what the model gains over the commonest label, from which on a tree is suspicious
+SHARE = 0.85  # of what the model gains over the commonest label, from which on a tree is suspicious
 LEAST_GAIN = 0.05
 MOST_ROWS = 5_000
 
@@ -24,7 +24,7 @@ def rule_note(X: Any, codes: IntArray, noisy_proba: FloatArray, random_state: in
     A decision tree with four leaves per class is compared with the model that judges, both on rows that they did not
     see::
 
-        (accuracy of the tree - share of the commonest label) / (accuracy of the model - the same)   >=   0.9
+        (accuracy of the tree - share of the commonest label) / (accuracy of the model - the same)   >=   0.85
 
     Labels by people need many words. Keywords, distant supervision and other rules need few, and where a rule errs, the
     words agree with it. ``noisy_proba`` are P(noisy = j | x) by the model, shape (n_samples, n_classes); X must be

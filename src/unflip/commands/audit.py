@@ -268,8 +268,8 @@ class Totals:
         clean = errors.posterior.sum(axis=0)
         noisy, kept = np.bincount(codes, minlength=c).astype(np.float64), (1 - errors.noise_rates) * clean
         among = float(errors.scores[errors.suspects].sum())
-        told = {"interval": errors.interval, "by_rules": errors.by_rules}
-        return cls(len(codes), len(errors.suspects), errors.n_errors, noisy, clean, kept, among, **told)
+        sums = (errors.n_errors, noisy, clean, kept, among)
+        return cls(len(codes), len(errors.suspects), *sums, interval=errors.interval, by_rules=errors.by_rules)
 
     @property
     def total(self) -> float:

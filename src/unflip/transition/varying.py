@@ -11,7 +11,7 @@ from unflip._validation import FloatArray, IntArray
 from unflip.core.posterior import bayes
 
 SLOPE = (0.3, 0.1)  # of the log-odds of a wrong label in those of the class: mean and standard deviation beforehand
-SHARPER = (0.15, 0.1)  # log of the temperature by which p is sharper than a constant noise makes it: the same
+SHARPER = (0.18, 0.1)  # log of the temperature by which p is sharper than a constant noise makes it: the same
 FAVOR = 1.5  # log of the odds that labels by people err more often on hard samples, beforehand
 WORTH = 1_000  # labels; more do not make a model surer that is only roughly right
 SLOPES = np.arange(0.05, 0.75, 0.1)
@@ -22,6 +22,7 @@ MOST_OFFSET = 0.0  # where p_k = 1/2, at least half of the labels of class k are
 EDGE = 1e-4  # a probability that is nearer to 0 or 1 counts as this near
 SHRINKAGE = 30.0  # rows of the mean rate that are added to each class
 LEAST_RATE = 0.005
+LEAST_NOISE = 0.02  # share of wrong labels according to T; if it is smaller, the evidence must be clear
 CONFIDENCE = 0.9
 
 
@@ -154,10 +155,11 @@ def fit_varying(
     """Return the noise that explains the noisy labels best, given P(clean = k | x) from models that did not see them.
 
     Two hypotheses are compared: one rate for all samples (slope 0), and a slope that is about 0.3 beforehand. If the
-    labels contradict the second, T is returned as it is. Otherwise the slope and the temperature are averaged over, by
-    the likelihood of the labels and their prior, because the labels alone hardly tell a sharp p with much noise from a
-    less sharp one with little: :doc:`/theory` says what this rests on. The likelihood counts as that of at most 1,000
-    labels, since the model is only roughly right ("coarsened", Miller and Dunson 2019).
+    labels contradict the second, or T shows hardly any noise and they do not support it, T is returned as it is.
+    Otherwise the slope and the temperature are averaged over, by the likelihood of the labels and their prior, because
+    the labels alone hardly tell a sharp p with much noise from a less sharp one with little: :doc:`/theory` says what
+    this rests on. The likelihood counts as that of at most 1,000 labels, since the model is only roughly right
+    ("coarsened", Miller and Dunson 2019).
 
     Parameters
     ----------
@@ -183,7 +185,7 @@ def fit_varying(
     log_prior -= logsumexp(log_prior)
     evidence = float(logsumexp(log_prior - np.array([value for _, value in by_slope])) + loss)
     power = min(1.0, WORTH / len(rows))
-    if evidence + FAVOR < 0:
+    if evidence + (FAVOR if rate > LEAST_NOISE else -FAVOR) < 0:
         near = [problem.fit(constant, {0: constant[0] + d, 2: 0.0}) for d in 2 * SHARPNESSES]
         low, high = _quantiles([problem.wrong(t) for t, _ in near], np.array([-power * value for _, value in near]))
         around = problem.wrong(constant)
@@ -202,7 +204,8 @@ def fit_varying(
     low, high = _quantiles(shares, np.array(logs))
     share = problem.wrong(theta)
     low, high = _with_sampling(share, share - low, high - share, min(n, WORTH))
-    return VaryingNoise(problem.transition, *[float(x) for x in (np.exp(theta[0]), *theta[1:])], evidence, low, high)
+    t, offset, slope, m = float(np.exp(theta[0])), *map(float, theta[1:])
+    return VaryingNoise(problem.transition, t, offset, slope, m, evidence, low, high)
 
 
 def _quantiles(shares: list[float], logs: FloatArray) -> tuple[float, float]:
