@@ -211,6 +211,7 @@ def _read(
 
     # Read as it is written: "007" is a name, not the number seven.
     kinds = known | {name: "category" for name in (id_, groups) if name is not None}
+    drop = [name for name in drop or () if name not in (id_, groups)]  # these are no features anyway
     table, group = read(data, label, weights, drop, image_size, kinds or None), None
     if groups is not None and groups != id_:
         table, group = split_column(table, groups, "--groups")
