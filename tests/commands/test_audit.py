@@ -23,7 +23,7 @@ from unflip.commands import (
     read_probabilities,
     write_audit,
 )
-from unflip.commands.audit import Totals, audit_page, explain_counts, noise_of, summarize
+from unflip.commands.audit import Totals, audit_page, explain_counts, explain_interval, noise_of, summarize
 from unflip.metrics import clean_accuracy
 from unflip.noise import corrupt, symmetric
 from unflip.tables import Table, read_table
@@ -258,3 +258,11 @@ def test_exports_go_to_other_tools_and_come_back(errors, table, tmp_path):
         assert (y != clean).sum() < 0.15 * (table.y != clean).sum()
     with pytest.raises(ValueError, match="exports must be some of label-studio, argilla"):
         write_audit(errors, table, tmp_path / "other", title="t", exports=["doccano"])
+
+
+def test_the_number_of_wrong_labels_has_an_interval(errors):
+    totals = Totals.of(errors)
+    assert totals.interval[0] <= totals.total <= totals.interval[1]
+    assert "with 90 % probability between" in explain_interval(totals)
+    assert "cannot be told" in explain_interval(replace(totals, by_rules=True))
+    assert summarize(errors)["expected_errors_interval"] == list(errors.interval)
