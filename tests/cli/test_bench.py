@@ -279,7 +279,7 @@ def test_a_mistake_in_the_file_is_one_sentence(bench, experiment_file, command):
     assert bench(command, path) == (2, place)
     assert bench(command, path.parent) == (
         2,
-        f"error: the experiment file {path.parent} cannot be read: Is a directory\n",
+        f"error: the experiment file cannot be read: {path.parent} is a folder, but a regular file is expected\n",
     )
 
 
