@@ -120,7 +120,7 @@ def read_experiment(path: str | Path) -> Experiment:
     try:
         table = tomllib.loads(read_bytes(path).decode("utf-8"))
     except FileNotFoundError as error:
-        raise ValueError(f"the experiment file {path} does not exist") from error
+        raise ValueError(f"the experiment file {error}") from error
     except OSError as error:
         raise ValueError(f"the experiment file cannot be read: {error}") from error
     except RecursionError as error:

@@ -128,7 +128,8 @@ class LinearScores(_Arrays):
             )
         if len(coef) == 1:  # of two classes; the scores of the first are zero
             coef, intercept = np.vstack([np.zeros_like(coef), coef]), np.array([0.0, intercept[0]])
-        model.coef_, model.intercept_ = coef, intercept
+        # In the order in which it is saved: the last bits of a product depend on it.
+        model.coef_, model.intercept_ = np.ascontiguousarray(coef), intercept
         return model
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -237,7 +238,7 @@ class Radial(_Arrays):
         """Return a fitted classifier behind the features of a kernel."""
         model = cls()
         model.classifier_, model.gamma_ = classifier, float(gamma)
-        model.centers_, model.mixing_ = np.asarray(centers, dtype=np.float64), np.asarray(mixing, dtype=np.float64)
+        model.centers_, model.mixing_ = (np.ascontiguousarray(A, dtype=np.float64) for A in (centers, mixing))
         model.classes_, model.n_features_in_ = classifier.classes_, model.centers_.shape[1]
         return model
 
