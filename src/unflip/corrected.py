@@ -120,7 +120,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     candidates_ : list of Candidate
         What was compared, the chosen one among them.
     overlap_ : bool
-        Whether more labels look wrong than ``transition_`` says, which overlapping classes explain as well.
+        Whether overlapping classes may explain the labels as well as noise does; see ``StackedEM``.
     alternatives_ : list of ndarray of shape (n_classes, n_classes)
         Other T that the data do not rule out; intervals of the accuracy include what they say.
     notes_ : list of str
@@ -605,7 +605,8 @@ def noise_notes(w: StackedEM, codes: IntArray, weights: FloatArray | None) -> An
             + (", and only linear models and regressors are trained through T." if w.shape_ == "given" else ".")
         )
     if w.overlap_:
-        corrected = "Only what is surely noise counts as such." if found else "Nothing was corrected."
+        weak = "Both explanations are averaged." if w.share_ < 1 else "Only what is surely noise counts as such."
+        corrected = weak if found else "Nothing was corrected."
         yield (
             f"Noise and overlapping classes cannot be told apart in these data: up to {rate:.0%} of the labels may "
             f"be wrong, or the classes overlap. {corrected} More rows or better features may tell."

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.linear_model import Ridge
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unflip.linear import MCLDCEClassifier
 from unflip.metrics import transition_error
@@ -12,6 +13,11 @@ from unflip.models.arrays import LinearScores, as_arrays
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import RidgeEM, VolMin, estimate_transition
 from unflip.transition.ridge import ALPHA, RidgeModel
+
+
+@parametrize_with_checks([RidgeEM()])
+def test_scikit_learn(estimator, check):
+    check(estimator)
 
 
 @pytest.fixture(scope="module")

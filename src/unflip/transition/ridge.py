@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 
 from unflip._base import check_training_data
 from unflip._validation import FloatArray, IntArray
@@ -121,16 +122,21 @@ class RidgeEM(BaseEstimator):
         noisy_prior: FloatArray = np.bincount(codes, share, minlength=c).astype(np.float64)
         q = softmax(fit_temperature(z.T, codes, np.eye(c), share) * z, axis=1)
         q = (len(codes) * q + noisy_prior) / (len(codes) + 1)  # no label is ruled out
-        start = sure_shares(z.T, codes, w)
+        start = well_conditioned(sure_shares(z.T, codes, w))
         how: dict[str, Any] = {"steps": STEPS, "sample_weight": w, "shrink": True}
         free = _fitted(q, codes, w, start, lambda p, T: em_transition(p, codes, T, **how))
         even = _fitted(q, codes, w, start, lambda p, T: symmetric(c, _rate(p, codes, w)))
         lead = np.log(free[2] / even[2])
         T, p, _ = free if standard_errors(lead, w) > UNEVEN else even
-        self.transition_ = well_conditioned(T)
+        self.transition_ = T
         self.transition_std_ = posterior_std(p, self.transition_, w)
         self.class_prior_ = solve_prior(noisy_prior, self.transition_)
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def _fitted(q: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray, step: Any) -> tuple[FloatArray, ...]:
@@ -140,7 +146,7 @@ def _fitted(q: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray, step: 
     for _ in range(ROUNDS):
         p = inverted_posterior(q, T, solve_prior(prior, T))
         p = tempered(p, fit_temperature(np.log(np.maximum(p, 1e-12)).T, codes, T, share))
-        before, T = T, step(p, T)
+        before, T = T, well_conditioned(step(p, T))  # so that there is a prior behind the labels
         if np.abs(T - before).sum() < SETTLED_SPARSE * len(T):
             break
     return T, p, np.maximum(np.einsum("nk,kn->n", p, T[:, codes]), 1e-12)

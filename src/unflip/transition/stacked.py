@@ -233,7 +233,8 @@ class StackedEM(BaseEstimator):
     suspected_ : ndarray of shape (n_classes, n_classes)
         The best T with noise, also where the evidence does not suffice, and with flips that two classes exchange.
     overlap_ : bool
-        Whether more labels look wrong than ``transition_`` says, which overlapping classes explain as well.
+        Whether overlapping classes may explain the labels as well: if more labels look wrong than ``transition_``
+        says, or if the evidence for noise is below three standard errors.
     alternatives_ : list of ndarray of shape (n_classes, n_classes)
         Other T that the data do not rule out: ``suspected_`` if classes may overlap, and below three standard errors of
         evidence the identity and the T with the most noise that ``lower_bounds_`` allow.
@@ -392,10 +393,11 @@ class StackedEM(BaseEstimator):
         least = LEAST_RATE if self.evidence_ > CERTAIN else SMALL_RATE
         found = given is not None or (self.evidence_ > EVIDENCE and noise_rate(noisy_prior, T) > least)
         self.shape_ = shape if found else "none"
-        self.overlap_ = noise_rate(noisy_prior, self.suspected_) - found * noise_rate(noisy_prior, T) > LEAST_RATE
+        more = noise_rate(noisy_prior, self.suspected_) - found * noise_rate(noisy_prior, T) > LEAST_RATE
+        self.overlap_ = more or (found and self.evidence_ < CERTAIN)
         self.share_ = self.share_ if found else 0.0
         self.transition_ = given if given is not None else T if found else np.eye(c)
-        doubted = [self.suspected_] if self.overlap_ else []
+        doubted = [self.suspected_] if more else []
         if self.evidence_ < CERTAIN and stack is not None:
             doubted += [np.eye(c), repaired(shared_rate(np.ones((c, c))), self.lower_bounds_)]
         self.alternatives_ = [A for A in doubted if not np.array_equal(A, self.transition_)]
