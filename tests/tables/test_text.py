@@ -231,3 +231,23 @@ def test_a_real_file_of_texts(tmp_path):
     assert model.score(frame[600:], y[600:]) > 0.9
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(load(tmp_path / "m").predict(frame), model.predict(frame))
+
+
+@pytest.mark.slow
+def test_rare_words_that_tell_much():
+    """Tweets whose feelings a few rare words name: at least as accurate as naive Bayes of words alone."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.naive_bayes import ComplementNB
+
+    from unflip import CorrectedClassifier
+    from unflip.noise import corrupt, symmetric
+
+    table = read_table(real_file("emotion_tweets"), "label", drop=["split"])
+    rows = np.random.default_rng(0).permutation(len(table.y))[:6000]
+    frame, (classes, codes) = table.X.iloc[rows], np.unique(table.y[rows], return_inverse=True)
+    noisy = classes[corrupt(codes[:3000], symmetric(len(classes), 0.3), random_state=0)]
+    model = TableClassifier(CorrectedClassifier(random_state=0)).fit(frame[:3000], noisy)
+    words = TfidfVectorizer()
+    plain = ComplementNB().fit(words.fit_transform(frame["text"][:3000]), noisy)
+    right = classes[codes[3000:]]
+    assert model.score(frame[3000:], right) > plain.score(words.transform(frame["text"][3000:]), right) - 0.01

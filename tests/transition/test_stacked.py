@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.stats import binom
 from sklearn.datasets import load_digits, make_blobs, make_classification
 from sklearn.ensemble import ExtraTreesClassifier
@@ -16,6 +17,7 @@ from unflip.transition.stacked import (
     _calibration,
     calibrated,
     calibration,
+    default_models,
     expected_counts,
     fit_stack,
     learned_rows,
@@ -230,3 +232,10 @@ class TestEstimate:
 
     def test_shared_rate_is_the_symmetric_matrix(self):
         np.testing.assert_allclose(shared_rate(100 * pairflip(4, 0.2)), symmetric(4, 0.2))
+
+
+def test_two_degrees_of_smoothing_for_words():
+    X = sparse.random(40, 30, density=0.2, format="csr", random_state=0)
+    smoothing = [model.alpha for name, model in default_models(X, 2) if "naive Bayes" in name]
+    assert smoothing == [1.0, 0.3]
+    assert not any("naive Bayes" in name for name, _ in default_models(-X, 2))

@@ -205,8 +205,8 @@ class StackedEM(BaseEstimator):
     estimators : list of (str, classifier), default=None
         Models of the noisy posterior, with ``predict_proba``. If None: logistic regression, extra-trees,
         logistic regression on 300 radial features ("kernel"), boosted trees and shallow ones; on sparse X, ridge
-        regression and, if X is not negative, complement naive Bayes; and unless X is wide and not negative, as words
-        of texts are, extra-trees on 100 singular vectors.
+        regression and, if X is not negative, complement naive Bayes with two degrees of smoothing; and unless X is
+        wide and not negative, as words of texts are, extra-trees on 100 singular vectors.
     joint : bool, default=True
         Whether :class:`VolMin`, the joint model of T and a clean linear model, takes part and gives the start of T. If
         not, T starts from the label shares in the regions that the models are most sure about.
@@ -430,6 +430,8 @@ def default_models(X: Any, n_classes: int) -> list[tuple[str, Any]]:
         counts = not X.nnz or X.data.min() >= 0
         if counts:
             models.append(("naive Bayes", ComplementNB()))
+            # The TF-IDF of a rare term sums to less than one, which the usual count of one may smooth too much.
+            models.append(("naive Bayes, less smoothed", ComplementNB(alpha=0.3)))
         if not (counts and is_wide(X)):  # words of texts alone are left to linear models
             wide = X.shape[1] > 200
             models.append(("extra-trees", make_pipeline(TruncatedSVD(100), forest) if wide else forest))
