@@ -39,7 +39,6 @@ PROMISES = {
     "HOC": {"classes"},
     "Selective": {"classes"},
 }
-SOFT = ("ForwardLogisticClassifier", "ULEClassifier", "VolMin")  # an empty class has a share of what is penalized
 SLOW = ("ForwardLogisticClassifier", "ULEClassifier", "SCDClassifier", "VolMin", "Selective", "RankPruningClassifier")
 FOREIGN = (
     "must not contain infs",
@@ -58,6 +57,7 @@ def test_every_estimator_is_here():
     assert ENTRIES.keys() == PROMISES.keys()
 
 
+@np.errstate(over="ignore")  # some numbers are too large for float32
 def drawn(random, wild=True):
     """Return a problem: X, y, weights or None, and T."""
     n, d, c = int(random.integers(20, 50)), int(random.integers(1, 5)), int(random.integers(2, 5))
@@ -83,10 +83,10 @@ def drawn(random, wild=True):
             elif how == 5:
                 X[random.integers(n), j] = 10.0 ** random.integers(-300, 300)
             elif how == 6:
-                with np.errstate(over="ignore"):
-                    X = np.nan_to_num(X.astype(np.float32))
+                X = X.astype(np.float32)
             else:
                 X = X[random.integers(n, size=n)]
+            X = np.nan_to_num(X)  # what overflows in float32 becomes its largest number
         kind = random.integers(6)
         if kind == 0:
             weights = random.integers(0, 4, size=n).astype(float)
@@ -173,11 +173,9 @@ def promise_case(name, promise, seed):
         other.set_params(classes=list(range(c + 1)))
     p = check_sound(fitted(model, X, y, weights), X)
     q = check_sound(fitted(other, X2, y2), at)[:, columns]
-    soft = promise == "empty" and name in SOFT
-    np.testing.assert_allclose(p, q, atol=2e-2 if soft else 2e-6, err_msg=f"{name}, {promise}, seed {seed}")
-    if soft:
-        clear = np.ptp(np.sort(p, axis=1)[:, -2:], axis=1) > 0.05
-        np.testing.assert_array_equal(p.argmax(axis=1)[clear], q.argmax(axis=1)[clear])
+    # ULE gives an empty class a millionth in the mean, and so a little more in some rows.
+    tolerance = 2e-5 if (name, promise) == ("ULEClassifier", "empty") else 2e-6
+    np.testing.assert_allclose(p, q, atol=tolerance, err_msg=f"{name}, {promise}, seed {seed}")
 
 
 def function_case(seed):
@@ -234,6 +232,13 @@ def test_estimators(name):
 def test_promises(name, promise):
     promise_case(name, promise, 0)
     promise_case(name, promise, 1)
+
+
+@pytest.mark.parametrize("name", ["ForwardLogisticClassifier", "ULEClassifier", "VolMin"])
+def test_an_empty_class(name):
+    """Neither the number of folds, nor the way to a local minimum, nor the end of the solver depend on it."""
+    for seed in (1014, 1018, 1036, 1059):
+        promise_case(name, "empty", seed)
 
 
 @pytest.mark.slow

@@ -199,6 +199,9 @@ def _minimize(
         return value, np.concatenate([(P.T @ g_W).ravel(), g_b * fit_intercept])
 
     start = np.zeros(d * c + c)
+    if fit_intercept:  # an empty class starts at its optimum, so that it does not disturb the others
+        empty = problem.balance <= SMALLEST_SHARE - 1
+        start[d * c :][empty] = 2 * np.arctanh(problem.balance[empty])
     largest = tol * np.abs(objective(start)[1]).max()
     # No ftol: the risk may be far below zero, and its relative change small long before the end.
     options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": largest, "ftol": 0}

@@ -26,6 +26,7 @@ WIDEST_WHITENING = 1024  # features; beyond it a Cholesky factor costs more than
 ALPHA = 0.25  # penalty of the models per feature; the temperature makes up for it: 0.06 and 1 give nearly the same T
 LEAST_ROWS = 20  # distinct rows per class; with fewer, the models of the folds know too little
 LARGE = 10_000_000  # n_samples x n_features x n_classes: from here on two folds instead of five
+RULED_OUT = -1000.0  # logit of a class that T rules out; times the smallest temperature it still gives zero
 LIFT = 0.01  # EM cannot leave a zero, so the start is mixed with this much of the uniform matrix
 SETTLED = 0.005  # mean change of a row of T, summed over its entries, at which the rounds end
 # For a wide sparse X:
@@ -139,6 +140,11 @@ class Problem(NamedTuple):
         """The noisy label of each row, shape (n,)."""
         return np.repeat(np.arange(len(self.slices)), [rows.stop - rows.start for rows in self.slices])
 
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Whether each class is the label of any row, shape (c,)."""
+        return np.array([rows.stop > rows.start for rows in self.slices])
+
     def take(self, kept: NDArray[np.bool_]) -> "Problem":
         """Return the problem of some of the rows, in the same coordinates."""
         share = float(self.weights[kept].sum())
@@ -161,7 +167,8 @@ class Problem(NamedTuple):
         if self.covariance is not None:
             # The small number covers constant and repeated columns, and the rounding of float32.
             identity = np.eye(len(self.covariance))
-            S = self.covariance + (len(self.slices) * penalty / self.total + 1e-5) * identity
+            c = self.present.sum() or len(self.slices)  # rows that are not in memory have no slices
+            S = self.covariance + (c * penalty / self.total + 1e-5) * identity
             P = solve_triangular(cholesky(S, lower=True), identity, lower=True)
         return self._replace(penalty=penalty, whitening=P)
 
@@ -266,7 +273,7 @@ def choose_scaling(X: Any, codes: IntArray, weights: FloatArray | None, c: int) 
     if is_wide(X):  # rare words would count as much as common ones
         return "common"
     d = X.shape[1]
-    enough = max(DECIDING, DECIDING_PER_FEATURE * d, DECIDING_PER_CLASS * c)
+    enough = max(DECIDING, DECIDING_PER_FEATURE * d, DECIDING_PER_CLASS * len(np.unique(codes)))
     if X.shape[0] > enough:
         if weights is not None:
             counted = np.flatnonzero(weights > 0)
@@ -291,9 +298,10 @@ def held_out_loss(problem: Problem) -> float:
         sum_i w_i (-log softmax(t z_i)[y_i])        z_i of the model that saw the other folds, t with the least sum
     """
     c, codes, folds = len(problem.slices), problem.codes, problem.keys % number_of_folds(problem)
-    z = np.empty((c, len(codes)))
+    z, start = np.empty((c, len(codes))), start_without_empty(problem, np.eye(c))
     for k in np.unique(folds):
-        z[:, folds == k] = problem.logits(*problem.unpack(fit_model(problem.take(folds != k), np.eye(c))), folds == k)
+        model = fit_model(problem.take(folds != k), np.eye(c), start)
+        z[:, folds == k] = problem.logits(*problem.unpack(model), folds == k)
     t = fit_temperature(z, codes, np.eye(c), problem.weights)
     return -float(problem.weights @ log_softmax(t * z, axis=0)[codes, np.arange(len(codes))])
 
@@ -316,7 +324,8 @@ def cross_fit(
     n_folds, c = number_of_folds(problem), len(problem.slices)
     if not n_folds:
         return None
-    folds = _Folds(problem.with_penalty(ALPHA * problem.X.shape[1]), problem.keys % n_folds)
+    start = start_without_empty(problem, T) if known else None
+    folds = _Folds(problem.with_penalty(ALPHA * problem.X.shape[1]), problem.keys % n_folds, start)
     T = folds.refine(T if known else (1 - LIFT) * T + LIFT / c, 1 if known else rounds, known)
     return T, *folds.model(T), folds.posteriors
 
@@ -327,7 +336,8 @@ def held_out_posteriors(problem: Problem, T: FloatArray, folds: IntArray) -> Flo
     ``folds`` has the fold of each row. One temperature makes the noisy labels of all folds most likely.
     """
     alpha = ALPHA_SPARSE if problem.is_wide else ALPHA
-    models = _Folds(problem.with_penalty(alpha * problem.X.shape[1]), folds)
+    start = None if problem.is_wide else start_without_empty(problem, T)
+    models = _Folds(problem.with_penalty(alpha * problem.X.shape[1]), folds, start)
     if problem.is_wide:  # the loss through T has many minima, that of the labels as they are has one
         models.fit(np.eye(len(T)))
     models.refine(T, 1, known=True)
@@ -366,11 +376,11 @@ def cross_fit_wide(
 class _Folds:
     """The models of the folds, and the logits z (c, n) that each row gets from the model that did not see it."""
 
-    def __init__(self, problem: Problem, folds: NDArray[Any]) -> None:
+    def __init__(self, problem: Problem, folds: NDArray[Any], start: FloatArray | None = None) -> None:
         c, n_folds = len(problem.slices), int(folds.max()) + 1
         self.problem, self.folds = problem, folds
         self.seen = [problem.take(self.folds != k) for k in range(n_folds)]
-        self.models = [np.zeros(c * (problem.X.shape[1] + 1))] * n_folds
+        self.models = [np.zeros(c * (problem.X.shape[1] + 1)) if start is None else start] * n_folds
         self.z = np.empty((c, len(problem.weights)))
 
     def fit(self, T: FloatArray) -> None:
@@ -489,13 +499,24 @@ def _sparse_row_keys(X: Any) -> NDArray[np.uint32]:
 
 def number_of_folds(problem: Problem) -> int:
     """Return five, two for large data, and zero for data with too few distinct rows."""
-    (n, d), c = problem.X.shape, len(problem.slices)
+    (n, d), c = problem.X.shape, problem.present.sum()  # an empty class needs no rows
     least = LEAST_ROWS_SPARSE if problem.is_wide else LEAST_ROWS
     if min(len(np.unique(problem.keys)), problem.total) < least * c:
         return 0
     if problem.is_wide:
         return 2 if problem.X.nnz * c > LARGE_SPARSE else 5
     return 2 if n * d * c > LARGE else 5
+
+
+def start_without_empty(problem: Problem, T: FloatArray) -> FloatArray:
+    """Return (U, b) of zeros, but for b of the classes that T rules out, because none of their labels was seen.
+
+    The best probability of such a class is zero. From equal probabilities the solver would go there slowly, and might
+    take the others to another local minimum on the way.
+    """
+    start = np.zeros(len(T) * (problem.X.shape[1] + 1))
+    start[-len(T) :][T[:, problem.present].sum(axis=1) == 0] = RULED_OUT
+    return start
 
 
 def fit_model(problem: Problem, T: FloatArray, start: FloatArray | None = None, *, rough: bool = False) -> FloatArray:

@@ -26,6 +26,7 @@ from unflip.transition._cross_fit import (
     posterior_std,
     prepare,
     rows_in_order,
+    start_without_empty,
 )
 
 LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
@@ -213,7 +214,7 @@ class VolMin(LinearClassifier):
         else:
             T, estimator = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
             found = cross_fit_wide(problem, T, 1) if problem.is_wide else cross_fit(problem, T, 1, known=True)
-            W, b = found[1:3] if found else problem.unpack(fit_model(problem, T))
+            W, b = found[1:3] if found else problem.unpack(fit_model(problem, T, start_without_empty(problem, T)))
             held_out = found[3] if found else None
             self.transition_std_ = getattr(estimator, "transition_std_", np.zeros_like(T))
         self.transition_ = T
