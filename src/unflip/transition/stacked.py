@@ -15,6 +15,7 @@ from scipy.stats import beta
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
@@ -318,7 +319,9 @@ class StackedEM(BaseEstimator):
         held_out = [out_of_fold(model, X, codes, weights, self.folds_, c) for _, model in models]
         linear = None
         if self.joint:
-            volmin = VolMin(classes=np.arange(c)).fit(numbers, codes, sample_weight=weights)
+            with warnings.catch_warnings():  # it is one start of several, which need not be exact
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                volmin = VolMin(classes=np.arange(c)).fit(numbers, codes, sample_weight=weights)
             self.scaling_, self.linear_transition_ = volmin.scaling_, volmin.transition_
             linear = partial(self._linear, numbers, codes, weights)
             self.names_ = ["joint logistic", *self.names_]
