@@ -318,3 +318,21 @@ def test_a_hundred_thousand_labels_take_seconds():
     model = AnnotatorModel().fit_long(items, who, labels)
     assert time.process_time() - start < 20
     assert np.mean(model.consensus_ == model.items_ % 4) > 0.9
+
+
+@pytest.mark.parametrize("make", [list, lambda Y: pd.DataFrame(Y).mask(pd.DataFrame(Y) < 0).astype("Int64")])
+def test_missing_labels_in_lists_and_in_nullable_columns(make):
+    Y, _, _ = drawn(n=30, m=4)
+    given = make(Y.tolist())
+    a, expected = annotations_of(given), annotations_of(Y)
+    assert a.classes.tolist() == expected.classes.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(a.counts, expected.counts)
+
+
+def test_who_labels_a_row_twice_depends_on_nobody():
+    random = np.random.default_rng(0)
+    y = random.integers(2, size=60)
+    items, annotators = np.tile(np.arange(60), 3), np.repeat(["ann", "bob", "bob"], 60)
+    _, a = long_annotations(items, annotators, np.tile(y, 3))
+    (pair,) = AnnotatorModel().fit(a).dependence()
+    assert pair.agreement == 1.0

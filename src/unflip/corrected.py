@@ -95,9 +95,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier, regressor or None, default=None
-        The model. If None, logistic regression, a kernel model, boosted trees and extra-trees, each as it is and
-        through T, and their blend are compared on labels that they did not see, and the best is fitted; see
-        ``candidates_``.
+        The model. If None, logistic regression, a kernel model, boosted trees, shallow ones and extra-trees (on sparse
+        X, ridge regression and naive Bayes), each as it is and through T, and their blend are compared on labels that
+        they did not see, and the best is fitted; see ``candidates_``.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, :class:`unflip.transition.StackedEM`
         estimates it, with the model among its own. If the labels do not show that they are noisy, T is the identity,

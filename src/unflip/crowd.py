@@ -96,7 +96,10 @@ def annotations_of(Y: Any, classes: ArrayLike | None = None) -> Annotations:
     if np.ma.isMaskedArray(cells):
         hidden, cells = np.ma.getmaskarray(cells), cells.data.astype(object)
         cells[hidden] = None
-    cells = np.asarray(cells) if isinstance(cells, np.ndarray) else np.array(cells, dtype=object)
+    if not isinstance(cells, np.ndarray):
+        objects = np.array(cells, dtype=object)
+        kinds = {type(cell) for cell in objects.ravel()}
+        cells = np.array(cells) if kinds <= {int} else objects
     if cells.ndim != 2:
         raise ValueError(
             f"Y must be a matrix, one row per sample and one column per annotator; got shape {cells.shape}"
@@ -109,12 +112,16 @@ def annotations_of(Y: Any, classes: ArrayLike | None = None) -> Annotations:
         if infinite:
             raise ValueError(f"Y has {infinite} infinite labels; leave missing ones as NaN")
     else:
-        missing = np.vectorize(lambda cell: cell is None or cell != cell or cell == "", otypes=[bool])(cells)
+        missing = np.vectorize(_is_missing, otypes=[bool])(cells)
     rows, annotators = np.nonzero(~missing.astype(bool))
     if len(rows) == 0:
         raise ValueError("Y has no labels; every entry is missing")
     names = np.arange(cells.shape[1]) if names is None else names
     return _encoded(rows, annotators, cells[rows, annotators], len(cells), names, classes)
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or type(cell).__name__ == "NAType" or bool(cell != cell) or cell == ""
 
 
 def long_annotations(
@@ -441,8 +448,8 @@ def dependences(a: Annotations, fit: Fit, abstain: bool) -> list[Dependence]:
     something as well.
     """
     n, m, c = a.n_rows, len(a.names), len(a.classes)
-    A = sparse.csc_array((a.codes + 1, (a.rows, a.annotators)), shape=(n, m))
-    A = A if len(a.rows) == A.nnz else sparse.csc_array(np.minimum(A.toarray(), c))  # somebody labeled a row twice
+    _, once = np.unique(a.rows.astype(np.int64) * m + a.annotators, return_index=True)  # of who labeled a row twice
+    A = sparse.csc_array((a.codes[once] + 1, (a.rows[once], a.annotators[once])), shape=(n, m))
     shared = sparse.triu((A > 0).astype(np.int64).T @ (A > 0).astype(np.int64), k=1).tocoo()
     enough = np.flatnonzero(shared.data >= (1 if abstain else FEWEST_SHARED))
     enough = enough[np.argsort(-shared.data[enough], kind="stable")[:MOST_PAIRS]]

@@ -51,3 +51,10 @@ def test_wrong_options_are_explained(files, tmp_path, options, message):  # noqa
     assert done.exit_code == 1
     assert message in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_rows_without_any_label_are_not_predicted_by_fit(files, tmp_path):  # noqa: F811
+    rest = ("--predict-missing", tmp_path / "rest.csv")
+    done = invoke("fit", files[0] / "wide.csv", *WIDE, "--out", tmp_path / "model", *rest)
+    assert done.exit_code == 2
+    assert "are left out" in done.stderr

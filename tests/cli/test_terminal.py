@@ -156,3 +156,8 @@ def test_a_terminal_shows_a_spinner_and_no_lines_of_steps(folder, tmp_path):
     assert b"\x1b[?25l" in shown  # the cursor is hidden while it turns,
     assert b"\x1b[?25h" in shown  # and comes back
     assert b"\x1b" not in out
+
+
+def test_the_name_of_an_estimator_is_no_path():
+    assert terminal._paths({"transition": "auto", "out": Path("auto")}) == ([Path("auto")], [])
+    assert terminal._paths({"transition": "T.csv"}) == ([], [Path("T.csv")])

@@ -7,7 +7,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from tests.test_crowd import drawn, features
+from unflip.audit import find_label_errors
 from unflip.commands import annotated_table, audit_table, find_noise, fit_table, write_consensus
+from unflip.commands.audit import Totals, explain_interval, judge_table
 from unflip.crowd import AnnotatorModel
 from unflip.tables import read_table
 
@@ -81,3 +83,14 @@ def test_fit_audit_and_transition_take_several_annotators(files, monkeypatch):
         fit_table(table, transition=np.eye(3))
     with pytest.raises(ValueError, match="takes one label per row"):
         find_noise(table, method="hoc")
+
+
+def test_a_saved_model_judges_one_label_per_row(files):
+    with pytest.raises(ValueError, match="judges one label per row"):
+        judge_table(None, read(files, "wide")[0])
+
+
+def test_the_count_of_wrong_labels_names_its_assumption(files):
+    table, _ = read(files, "wide")
+    errors = find_label_errors(None, table.annotations)
+    assert "if the annotators err independently" in explain_interval(Totals.of(errors))

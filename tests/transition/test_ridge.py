@@ -78,3 +78,20 @@ def test_rows_that_are_all_the_same():
     X = sparse.csr_array(np.ones((10, 3)))
     with pytest.raises(ValueError, match="needs different rows"):
         RidgeEM().fit(X, [0, 1] * 5)
+
+
+@pytest.mark.parametrize("weight", [1e-6, 1 / 1500])
+def test_less_than_one_label_per_row_changes_nothing(words, weight):
+    X, y = words
+    noisy = corrupt(y, pairflip(4, 0.3), random_state=0)
+    plain, light = RidgeEM().fit(X, noisy), RidgeEM().fit(X, noisy, np.full(len(y), weight))
+    np.testing.assert_allclose(light.transition_, plain.transition_, atol=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20])
+def test_the_unit_changes_nothing(words, unit):
+    X, y = words
+    noisy = corrupt(y, pairflip(4, 0.3), random_state=0)
+    np.testing.assert_allclose(
+        RidgeEM().fit(unit * X, noisy).transition_, RidgeEM().fit(X, noisy).transition_, atol=1e-3
+    )

@@ -118,7 +118,8 @@ class LabelErrors:
     def interval(self) -> tuple[float, float]:
         """Between which numbers the number of wrong labels lies with probability 0.9.
 
-        It allows for what the labels cannot tell about the noise; if T was given, only for chance.
+        It allows for what the labels cannot tell about the noise; if T was given, or for several annotators, only for
+        chance. Annotators who share errors make it too narrow.
         """
         n, total = len(self.scores), self.total
         if self.noise is not None:
@@ -282,7 +283,7 @@ def _judged_crowd(
     a = annotations_of(Y, classes)
     empty = np.flatnonzero(a.counts.sum(axis=1) == 0)
     if len(empty):
-        raise ValueError(f"row {empty[0]} and {len(empty) - 1} others have no label of any annotator; drop those rows")
+        raise ValueError(f"{len(empty)} rows, {empty[0]} first, have no label of any annotator; drop them")
     candidates, notes, proba = [], [], pred_probs
     if X is None:
         crowd = AnnotatorModel().fit(a, proba=pred_probs)

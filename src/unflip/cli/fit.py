@@ -91,6 +91,9 @@ def fit(
     if out_of_core := out_of_core or dask is not None:
         _check_out_of_core(model, method, network, transition, epochs, image_size, predict_missing)
         terminal.one_label_only(label_columns, item, annotator)
+    if predict_missing is not None and (label_columns is not None or item is not None):
+        hint = "rows without a label of any annotator are left out; save them as a table for unflip predict"
+        raise typer.BadParameter(hint, param_hint="--predict-missing")
     with terminal.one_sentence():
         from unflip._output import together
         from unflip.commands import fit_out_of_core, fit_table, write_fit_page

@@ -76,7 +76,9 @@ def _paths(options: Mapping[str, Any]) -> tuple[list[Path], list[Path]]:
     """Return the paths that a command writes to, and all others."""
     found: tuple[list[Path], list[Path]] = ([], [])
     for name, value in options.items():
-        values = [Path(value)] if name == "transition" else value if isinstance(value, list) else [value]
+        if name == "transition" and value != "auto" and value not in registry.names("transition"):
+            value = Path(value)
+        values = value if isinstance(value, list) else [value]
         found[name not in OUTPUTS].extend(path for path in values if isinstance(path, Path))
     return found
 

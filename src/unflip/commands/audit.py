@@ -128,6 +128,8 @@ def judge_table(model: Any, table: Table, transition: ArrayLike | None = None) -
     """
     if hasattr(transition, "fit"):
         raise ValueError("a saved model judges by its own T; give T as a matrix, or leave it out")
+    if table.annotations is not None:
+        raise ValueError("a saved model judges one label per row; audit several annotators without a saved model")
     y = labels(table)
     auditor = LabelAuditor.of(model, transition)
     check_same_kind(auditor.classes_, y)
@@ -261,6 +263,7 @@ class Totals:
     compared: Mapping[str, CleanAccuracy] = field(default_factory=dict)  # of the model, on the rows that were drawn
     interval: tuple[float, float] = (0.0, 0.0)  # 90 %, of the number of wrong labels
     by_rules: bool = False
+    by_several: bool = False  # annotators
 
     @classmethod
     def of(cls, errors: LabelErrors) -> "Totals":
@@ -269,7 +272,8 @@ class Totals:
         noisy, kept = np.bincount(codes, minlength=c).astype(np.float64), (1 - errors.noise_rates) * clean
         among = float(errors.scores[errors.suspects].sum())
         sums = (errors.n_errors, noisy, clean, kept, among)
-        return cls(len(codes), len(errors.suspects), *sums, interval=errors.interval, by_rules=errors.by_rules)
+        kinds = {"by_rules": errors.by_rules, "by_several": errors.annotators is not None}
+        return cls(len(codes), len(errors.suspects), *sums, interval=errors.interval, **kinds)
 
     @property
     def total(self) -> float:
@@ -305,7 +309,7 @@ def explain_interval(totals: Totals) -> str:
     share = f"{totals.total / totals.n_rows:.1%}"
     return (
         f"About {totals.total:,.0f} of {totals.n_rows:,} labels ({share}) are wrong, with 90 % probability between "
-        f"{low:,.0f} and {high:,.0f}."
+        f"{low:,.0f} and {high:,.0f}{', if the annotators err independently of each other' * totals.by_several}."
     )
 
 

@@ -14,7 +14,7 @@ from unflip._output import write_columns
 from unflip.commands.folders import written_folder
 from unflip.crowd import AnnotatorModel, annotations_of, long_annotations
 from unflip.tables import Table
-from unflip.tables.read import no_such
+from unflip.tables.read import as_labels, no_such
 
 FILES = ("summary.json", "consensus.csv", "annotators.csv", "confusions.csv", "next.csv", "index.html")
 NEXT = 1_000  # rows that are listed for another label
@@ -70,6 +70,7 @@ def annotated_table(
         if len(kept) == 0:
             raise ValueError(f"no line has an entry in each of {item!r}, {annotator!r} and {label!r}")
         values = [frame[name].iloc[kept].astype(str).to_numpy(dtype=object).astype(str) for name in names]
+        values[names.index(label)] = as_labels(frame[label].iloc[kept].to_numpy(dtype=object))
         rows_named, a = long_annotations(*values)
         _, first = np.unique(values[0], return_index=True)
         first = kept[np.sort(first)]

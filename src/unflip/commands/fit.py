@@ -284,7 +284,9 @@ def fit_table(
 def check_crowd(method: str, transition: Any, test: Any = None) -> None:
     """Refuse what the labels of several annotators do not go with."""
     if method not in ("auto", "trees", "forest"):
-        raise ValueError(f"several annotators need model auto, trees or forest; {method!r} takes one label per row")
+        raise ValueError(
+            f"{method!r} takes one label per row; with several annotators, choose model auto, trees or forest"
+        )
     if transition is not None:
         raise ValueError("each annotator has a T of their own, which is estimated; leave transition out")
     if test is not None:

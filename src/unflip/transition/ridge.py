@@ -53,7 +53,7 @@ class RidgeModel(LinearScores):
         """Fit to labels of any kind; X is checked by the caller."""
         self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
         W, b = ridge_scores(X, codes, sample_weight, len(self.classes_), self.alpha)
-        self.coef_, self.intercept_, self.n_features_in_ = W.T.astype(np.float64), b.astype(np.float64), X.shape[1]
+        self.coef_, self.intercept_, self.n_features_in_ = np.ascontiguousarray(W.T), b, X.shape[1]
         return self
 
 
@@ -110,6 +110,7 @@ class RidgeEM(BaseEstimator):
         c, w = len(self.classes_), np.ones(len(codes)) if weights is None else weights
         counted = np.flatnonzero(w > 0)
         X, codes, w = sparse.csr_array(X)[counted], codes[counted], w[counted]
+        w = w * max(1.0, len(w) / w.sum())  # less than one label per row would leave everything to the penalty
         folds = row_keys(X) % FOLDS  # equal rows are held out together
         if len(np.unique(folds)) < 2:
             raise ValueError("RidgeEM needs different rows, to hold some of them out; got too few")
@@ -117,7 +118,7 @@ class RidgeEM(BaseEstimator):
         for k in np.unique(folds):
             seen = folds != k
             W, b = ridge_scores(X[seen], codes[seen], w[seen], c, self.alpha)
-            z[~seen] = X[~seen].astype(np.float32) @ W + b
+            z[~seen] = X[~seen] @ W + b
         share = w / w.sum()
         noisy_prior: FloatArray = np.bincount(codes, share, minlength=c).astype(np.float64)
         q = softmax(fit_temperature(z.T, codes, np.eye(c), share) * z, axis=1)
@@ -165,13 +166,13 @@ def _rate(p: FloatArray, codes: IntArray, w: FloatArray) -> float:
 def ridge_scores(
     X: Any, codes: IntArray, weights: FloatArray | None, n_classes: int, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return W (d, c) and b (c,) of the logits of :class:`RidgeModel`, in float32."""
-    X = sparse.csr_array(X).astype(np.float32)
-    w: Any = np.ones(len(codes), dtype=np.float32) if weights is None else weights.astype(np.float32)
+    """Return W (d, c) and b (c,) of the logits of :class:`RidgeModel`, solved in float32."""
+    X = sparse.csr_array(X).astype(np.float64)
+    w: Any = np.ones(len(codes)) if weights is None else weights
+    norm = float(np.sqrt(w @ X.power(2).sum(axis=1) / w.sum())) or 1.0  # so that float32 holds squares of any unit
     targets: Any = np.eye(n_classes, dtype=np.float32)[codes]
-    penalty = alpha * float(w @ X.power(2).sum(axis=1)) / float(w.sum())
-    W, b = solve_sparse_ridge(X, targets, w, max(penalty, 1e-12), tol=TOL, most=MOST)
-    return n_classes * W, n_classes * b
+    W, b = solve_sparse_ridge((X / norm).astype(np.float32), targets, w.astype(np.float32), alpha, tol=TOL, most=MOST)
+    return n_classes * W.astype(np.float64) / norm, n_classes * b.astype(np.float64)
 
 
 def suits_ridge(X: Any, n_classes: int) -> bool:
