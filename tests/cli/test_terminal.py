@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from unflip.cli.terminal import one_sentence, quietable, seconds, steps
+from unflip.cli.terminal import _paths, one_sentence, quietable, seconds, steps
 
 pytest.importorskip("pandas")
 pytest.importorskip("safetensors")
@@ -159,5 +160,5 @@ def test_a_terminal_shows_a_spinner_and_no_lines_of_steps(folder, tmp_path):
 
 
 def test_the_name_of_an_estimator_is_no_path():
-    assert terminal._paths({"transition": "auto", "out": Path("auto")}) == ([Path("auto")], [])
-    assert terminal._paths({"transition": "T.csv"}) == ([], [Path("T.csv")])
+    assert _paths({"transition": "auto", "out": Path("auto")}) == ([Path("auto")], [])
+    assert _paths({"transition": "T.csv"}) == ([], [Path("T.csv")])

@@ -272,8 +272,9 @@ class Totals:
         noisy, kept = np.bincount(codes, minlength=c).astype(np.float64), (1 - errors.noise_rates) * clean
         among = float(errors.scores[errors.suspects].sum())
         sums = (errors.n_errors, noisy, clean, kept, among)
-        kinds = {"by_rules": errors.by_rules, "by_several": errors.annotators is not None}
-        return cls(len(codes), len(errors.suspects), *sums, interval=errors.interval, **kinds)
+        by_several = errors.annotators is not None
+        told: dict[str, Any] = {"interval": errors.interval, "by_rules": errors.by_rules, "by_several": by_several}
+        return cls(len(codes), len(errors.suspects), *sums, **told)
 
     @property
     def total(self) -> float:
