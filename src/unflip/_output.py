@@ -32,7 +32,7 @@ MODEL = ("model.json", "weights.safetensors")  # what a saved model consists of
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 PARQUET = (".parquet", ".pq")
 GROUP = 2**25  # bytes of a row group in memory
-FULL = {  # what a system says if there is no room for more
+FULL = {  # how the system reports that there is no room
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota of the disk is used up",
     errno.EFBIG: "the file would be larger than the system allows",
