@@ -17,7 +17,7 @@ from unflip.deep.batches import CheckedBatches, sample_batches
 from unflip.deep.distributed import first_rank
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.methods import find_method, make_method
-from unflip.deep.trainer import Trainer
+from unflip.deep.trainer import Trainer, no_indices
 from unflip.models import Savable
 from unflip.models.folder import class_name
 
@@ -168,7 +168,7 @@ default="mcldce"
         another iterable of batches (x, y) or (x, y, weight). ``evaluate`` is a pair (X, y), or an iterable of batches;
         the accuracy on it is kept in ``history_`` after each epoch, and training never sees it.
         """
-        find_method(self.method, **(self.method_options or {}))
+        method = find_method(self.method, **(self.method_options or {}))
         self._check_parameters("epochs", "ema", "decay_from")
         earlier = dict(vars(self)) if self.warm_start and hasattr(self, "methods_") else None
         if earlier and self.checkpoint is not None:
@@ -179,6 +179,8 @@ default="mcldce"
         batches = X if y is None and not hasattr(X, "__array__") and not hasattr(X, "shape") else None
         if batches is None:
             X, codes, weights = self._check_training_data(X, y, sample_weight)  # type: ignore[arg-type]
+        elif method.per_sample:
+            raise ValueError(f"{no_indices(self.method)}; give arrays X and y")
         else:  # T and the scale come from a sample of the rows, the classes and their frequencies from all
             if sample_weight is not None:
                 raise ValueError("sample_weight can only be given with arrays; let the batches be (x, y, weight)")
@@ -204,6 +206,7 @@ default="mcldce"
         trainer = self._trainer(T, prior, len(codes), seed, earlier)
         x, labels, w = (X, codes, weighted) if batches is None else (self._checked(batches), None, None)
         self.history_ = trainer.fit(x, labels, sample_weight=w, evaluate=evaluate)
+        trainer.model.forget_samples()
         self.methods_ = [trainer.model.cpu()]
         self.transition_ = T = getattr(self.methods_[0], "transition", T)  # a method may have learned it
         self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)

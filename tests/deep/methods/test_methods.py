@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.deep.methods.conftest import PAIR, B, C, D, build, linear, mean
+from tests.deep.methods.conftest import PAIR, B, C, D, begun, build, linear, loss_of, mean
 from unflip import registry
 from unflip.deep import Method, find_method, make_method, make_network
 from unflip.noise import corrupt, pairflip, symmetric
@@ -56,10 +56,10 @@ def blobs(T, n=600, seed=0):
 
 def train(method, x, y, steps=60, lr=0.02):
     optimizer = torch.optim.Adam(method.parameter_groups(lr))
-    method.train()
+    begun(method.train(), y)
     for epoch in range(steps):
         optimizer.zero_grad()
-        method(x, y, epoch).backward()
+        loss_of(method, x, y, epoch).backward()
         optimizer.step()
     return method.eval()
 
@@ -92,7 +92,7 @@ class TestEveryMethod:
         method = build(name)
         for epoch, weight in [(0, None), (12, w)]:
             method.zero_grad()
-            loss = method(x, y, epoch, weight)
+            loss = loss_of(method, x, y, epoch, weight)
             assert loss.shape == ()
             loss.backward()
             assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in method.parameters())
@@ -100,16 +100,17 @@ class TestEveryMethod:
     def test_unit_weights_change_nothing(self, name, batch):
         x, y, _ = batch
         method = build(name)
-        torch.testing.assert_close(method(x, y, 12, torch.ones(B, dtype=x.dtype)), method(x, y, 12))
+        torch.testing.assert_close(loss_of(method, x, y, 12, torch.ones(B, dtype=x.dtype)), loss_of(method, x, y, 12))
 
     def test_order_of_the_batch_does_not_matter(self, name, batch):
         x, y, w = batch
-        method, order = build(name), torch.randperm(B, generator=torch.Generator().manual_seed(0))
-        torch.testing.assert_close(method(x[order], y[order], 12, w[order]), method(x, y, 12, w))
+        order = torch.randperm(B, generator=torch.Generator().manual_seed(0))
+        there = loss_of(build(name), x[order], y[order], 12, w[order], order)
+        torch.testing.assert_close(there, loss_of(build(name), x, y, 12, w))
 
     def test_a_batch_of_one(self, name, batch):
         x, y, _ = batch
-        assert torch.isfinite(build(name)(x[:1], y[:1], 50))
+        assert torch.isfinite(loss_of(build(name), x[:1], y[:1], 50))
 
     def test_prediction_is_one_logit_a_class(self, name, batch):
         x, _, _ = batch
@@ -125,21 +126,21 @@ class TestEveryMethod:
 
     def test_state_goes_to_another_instance(self, name, batch):
         x, y, _ = batch
-        one, other = build(name), make_method(name, linear, C, PAIR).double()
+        one, other = build(name), begun(make_method(name, linear, C, PAIR).double())
         other.load_state_dict(one.state_dict())
-        torch.testing.assert_close(one(x, y, 12), other(x, y, 12))
+        torch.testing.assert_close(loss_of(one, x, y, 12), loss_of(other, x, y, 12))
 
     def test_leaves_the_random_state_alone(self, name, batch):
         x, y, _ = batch
         method, before = build(name), torch.get_rng_state()
-        method(x, y, 12).backward()
+        loss_of(method, x, y, 12).backward()
         assert torch.equal(torch.get_rng_state(), before)
 
     def test_network_with_another_number_of_outputs(self, name, batch):
         x, y, _ = batch
-        method = make_method(name, lambda: nn.Linear(D, C + 1), C, PAIR).double()
+        method = begun(make_method(name, lambda: nn.Linear(D, C + 1), C, PAIR).double())
         with pytest.raises(ValueError, match=r"shape \(b, 4\); got \(31, 5\)"):
-            method(x, y, 0)
+            loss_of(method, x, y, 0)
 
     def test_unknown_setting(self, name):
         with pytest.raises(ValueError, match="has no setting colour; it has"):

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,10 +35,15 @@ class Method(nn.Module):
     network, or its own ``forward``. Sample weights multiply the losses of the samples that count, and the mean is over
     their number, not over the sum of their weights: weights with mean one over the data keep the scale of the gradient.
     Weights never change which samples are selected.
+
+    A method that keeps something for each sample, such as a running target, sets ``per_sample = True`` and makes it in
+    ``begin`` with ``keep``. Its ``forward`` is then called with ``index``, the rows (b,) of the samples in the training
+    data, and ``between_epochs`` may look at all of them.
     """
 
     name: ClassVar[str]
     n_networks: ClassVar[int] = 1
+    per_sample: ClassVar[bool] = False
     needs_transition: bool = False
     loss: Any  # logits (b, c) and labels (b,) in, losses (b,) out
     __signature__: ClassVar[inspect.Signature]
@@ -51,6 +57,7 @@ class Method(nn.Module):
     ) -> None:
         super().__init__()
         self.n_classes = n_classes
+        self._kept: set[str] = set()
         self.networks = nn.ModuleList(network_factory() for _ in range(self.n_networks))
         T = None if transition is None else check_transition(transition, n_classes, invertible=False)
         self.given_transition = T
@@ -69,6 +76,29 @@ class Method(nn.Module):
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch, a scalar: x (b, ...), codes of the noisy labels y (b,), sample weights (b,)."""
         return weighted_mean(self.loss(self.logits(x), y), weight)
+
+    def begin(self, n_samples: int, y: Tensor) -> None:
+        """Make with ``keep`` what the method keeps for each sample; called once, before the first epoch.
+
+        y (n_samples,) are the codes of all noisy labels, on the device of the training.
+        """
+
+    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> None:
+        """Do what a method with ``per_sample`` does before each epoch, in evaluation mode and without gradients.
+
+        ``predict()`` returns the clean logits of all training samples, shape (n_samples, n_classes), in their order;
+        ``predict(function)`` returns what a function of x returns, such as the logits of one of two networks.
+        """
+
+    def keep(self, name: str, values: Tensor) -> None:
+        """Keep values, with one row per sample, as the buffer ``name``: checkpoints have it, saved models do not."""
+        self.register_buffer(name, values.clone())
+        self._kept.add(name)
+
+    def forget_samples(self) -> None:
+        """Remove what ``keep`` keeps, which only training needs."""
+        while self._kept:
+            delattr(self, self._kept.pop())
 
     def predict(self, x: Tensor) -> Tensor:
         """Return clean logits, shape (b, n_classes): their softmax is P(clean | x).
