@@ -36,8 +36,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
 
     Parameters
     ----------
-    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "volminnet"}, \
-default="mcldce"
+    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "volminnet", \
+"t-revision", "noise-adaptation", "bootstrapping", "label-smoothing", "cores", "elr", "mixup"}, default="mcldce"
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
         As in :func:`unflip.deep.make_network`.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
@@ -74,7 +74,8 @@ default="mcldce"
     ----------
     classes_ : ndarray of shape (n_classes,)
     transition_ : ndarray of shape (n_classes, n_classes) or None
-        None if the method needs no T and none was given. After "volminnet", the T that it learned.
+        None if the method needs no T and none was given. After "volminnet", "t-revision" and "noise-adaptation", the T
+        that it learned.
     transition_estimator_ : estimator or None
         The fitted estimator that gave ``transition_``.
     class_prior_ : ndarray of shape (n_classes,)
