@@ -233,7 +233,7 @@ def test_methods_with_T_refuse_to_do_without(name):
         ("noise-adaptation", {"layer_dropout": 1.0}, r"layer_dropout must be None or lie in \[0, 1\); got 1.0"),
         ("noise-adaptation", {"layer_lr": -1.0}, "warm_up and layer_lr must not be negative"),
         ("bootstrapping", {"beta": 1.1}, r"beta, the share of the given label, must lie in \[0, 1\]; got 1.1"),
-        ("label-smoothing", {"rate": 1.0}, "rate must be below 1 and warm_up must not be negative; got 1.0 and 0"),
+        ("label-smoothing", {"rate": 1.0}, "rate must be below 1, and .* not be negative; got 1.0, 0 and 0.0"),
         ("cores", {"ramp": -1}, "beta, warm_up, ramp and sieve_from must not be negative; got 2.0, 10, -1 and 31"),
         ("elr", {"beta": 1.0}, r"strength must not be negative and beta must lie in \[0, 1\); got 3.0 and 1.0"),
         ("mixup", {"alpha": -1.0}, "alpha must not be negative; got -1.0"),
