@@ -86,6 +86,7 @@ ENTRIES = [
         robust=True,
         saved=True,
     ),
+    Entry("filter", "linear.filter", "FilterClassifier", "linear", robust=True, saved=True),
     Entry("lnsi", "linear.lnsi", "LNSIClassifier", "linear", saved=True),
     Entry("scd", "linear.scd", "SCDClassifier", "linear", saved=True),
     Entry("lics", "linear.lics", "LICSClassifier", "linear", takes_transition=True, saved=True),
