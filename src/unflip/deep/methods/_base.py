@@ -100,6 +100,16 @@ class Method(nn.Module):
         while self._kept:
             delattr(self, self._kept.pop())
 
+    def keep_networks(self) -> None:
+        """Keep the networks as they are now, in ``begin``, for ``restart_networks``."""
+        for i, tensor in enumerate(self.networks.state_dict().values()):
+            self.keep(f"first_{i}", tensor)
+
+    def restart_networks(self) -> None:
+        """Give the networks their first weights again; what the optimizer remembers of the others soon fades."""
+        for i, tensor in enumerate(self.networks.state_dict().values()):
+            tensor.copy_(getattr(self, f"first_{i}"))
+
     def predict(self, x: Tensor) -> Tensor:
         """Return clean logits, shape (b, n_classes): their softmax is P(clean | x).
 
@@ -134,7 +144,26 @@ class Method(nn.Module):
         return cls.needs_transition
 
 
-class SmallLossMethod(Method):
+class NoiseRateMethod(Method):
+    """A method that must know how many labels are wrong; T gives the rate if the user does not."""
+
+    needs_transition = True  # for forget_rate="auto"; with a given rate it is False
+
+    def __init__(self, *arguments: Any, forget_rate: float | Literal["auto"] = "auto", **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.needs_transition = self.wants_transition(forget_rate=forget_rate)
+        if forget_rate == "auto":
+            forget_rate = max(1 - float(self.given_prior @ self.required_transition().diagonal()), 0.0)
+        if isinstance(forget_rate, str) or not 0 <= forget_rate < 1:
+            raise ValueError(f"forget_rate must be 'auto' or a number in [0, 1); got {forget_rate!r}")
+        self.forget_rate = float(forget_rate)
+
+    @classmethod
+    def wants_transition(cls, **settings: Any) -> bool:
+        return settings.get("forget_rate", "auto") == "auto"
+
+
+class SmallLossMethod(NoiseRateMethod):
     """A method that trusts small losses; its parameters are those of :class:`unflip.deep.methods.CoTeaching`.
 
     A network learns labels that are consistent with each other before it learns the wrong ones, so in a batch the
@@ -142,26 +171,12 @@ class SmallLossMethod(Method):
     out.
     """
 
-    needs_transition = True  # for forget_rate="auto"; with a given rate it is False
-
-    def __init__(
-        self,
-        *arguments: Any,
-        forget_rate: float | Literal["auto"] = "auto",
-        num_gradual: int = 10,
-        exponent: float = 1.0,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, *arguments: Any, num_gradual: int = 10, exponent: float = 1.0, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.needs_transition = self.wants_transition(forget_rate=forget_rate)
-        if forget_rate == "auto":
-            forget_rate = max(1 - float(self.given_prior @ self.required_transition().diagonal()), 0.0)
-        if isinstance(forget_rate, str) or not 0 <= forget_rate < 1:
-            raise ValueError(f"forget_rate must be 'auto' or a number in [0, 1); got {forget_rate!r}")
         if num_gradual < 0 or exponent <= 0:
             got = f"{num_gradual} and {exponent}"
             raise ValueError(f"num_gradual must not be negative and exponent must be positive; got {got}")
-        self.forget_rate, self.num_gradual, self.exponent = float(forget_rate), num_gradual, exponent
+        self.num_gradual, self.exponent = num_gradual, exponent
 
     def forget(self, epoch: int) -> float:
         """Return the share left out in an epoch: ``linspace(0, forget_rate ** exponent, num_gradual)``, then the rate.
@@ -176,10 +191,6 @@ class SmallLossMethod(Method):
     def n_kept(self, epoch: int, size: int) -> int:
         """Return how many of ``size`` samples are kept: int((1 - forget) size), but at least one."""
         return max(1, int((1 - self.forget(epoch)) * size))
-
-    @classmethod
-    def wants_transition(cls, **settings: Any) -> bool:
-        return settings.get("forget_rate", "auto") == "auto"
 
     def extra_repr(self) -> str:
         return f"forget_rate={self.forget_rate:.4g}, num_gradual={self.num_gradual}, exponent={self.exponent}"
