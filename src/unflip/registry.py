@@ -107,6 +107,13 @@ ENTRIES = [
     ),
     Entry("jocor", "deep.methods.jocor", "JoCoR", "deep", takes_transition=True, robust=True, networks=2),
     Entry("sigua", "deep.methods.sigua", "SIGUA", "deep", takes_transition=True, robust=True, networks=1),
+    Entry("decoupling", "deep.methods.decoupling", "Decoupling", "deep", robust=True, networks=2),
+    Entry("mentornet", "deep.methods.mentornet", "MentorNet", "deep", robust=True, networks=1),
+    Entry(
+        "joint-optimization", "deep.methods.joint_optimization", "JointOptimization", "deep", robust=True, networks=1
+    ),
+    Entry("selfie", "deep.methods.selfie", "SELFIE", "deep", takes_transition=True, robust=True, networks=1),
+    Entry("dividemix", "deep.methods.dividemix", "DivideMix", "deep", robust=True, networks=2),
     Entry("mcldce", "deep.methods.mcldce", "MCLDCE", "deep", takes_transition=True, networks=1),
     Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
     Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", learns_transition=True, networks=1),
