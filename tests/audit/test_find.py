@@ -375,7 +375,7 @@ def test_any_classifier(blobs, classifier):
     assert transition_error(found.transition, pairflip(3, 0.3)) < 0.3  # DualT's is the largest
 
 
-@pytest.mark.parametrize("method", ["forward", "ce"])  # clean probabilities, and noisy ones
+@pytest.mark.parametrize("method", ["forward", "t-revision", "ce", "mixup"])  # clean probabilities, and noisy ones
 def test_a_network(blobs, method):
     pytest.importorskip("torch")
     from unflip.deep import NoisyLabelClassifier

@@ -751,10 +751,12 @@ def _predicted(model: Any, X: Any, counts: NDArray[Any], classes: NDArray[Any]) 
     learner, _ = _inside(model)
     method = getattr(learner, "method", None)
     entry = registry.find_class(type(learner).__name__)
+    through_T = getattr(learner, "transition_", None) is not None
     if entry is not None and method in registry.names("deep"):
         entry = registry.find(method, "deep")
-    # NoisyLabelClassifier keeps the T it was given even if cross-entropy learns the noisy posterior.
-    if (entry is not None and entry.robust) or (getattr(learner, "transition_", None) is not None and method != "ce"):
+        # NoisyLabelClassifier keeps the T it was given even if its method, such as cross-entropy, does not use it.
+        through_T = through_T and (entry.takes_transition or entry.learns_transition)
+    if through_T or (entry is not None and entry.robust):
         return p, False
     n = counts.sum()
     return (n * p + counts / n) / (n + 1), True
