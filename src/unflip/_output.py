@@ -37,8 +37,9 @@ FULL = {  # how the system reports that there is no room
     errno.EDQUOT: "the quota of the disk is used up",
     errno.EFBIG: "the file would be larger than the system allows",
 }
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a cell begins that a spreadsheet takes for a formula, or a guarded one
-PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# How a cell begins that a spreadsheet takes for a formula, or a guarded one; page.js has the same two.
+FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
+PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 Write = Callable[[Mapping[str, NDArray[Any]]], None]
 
@@ -149,8 +150,8 @@ def _parquet_column(column: NDArray[Any]) -> Any:
 def guarded(cell: Any) -> Any:
     """Return text that a spreadsheet would take for a formula with an apostrophe before it; anything else as it is.
 
-    Such text begins with ``= + - @``, a tab or a return, and is not a number. Text that looks guarded already gets one
-    apostrophe more, so that :func:`unguarded` always returns what there was.
+    Such text begins with ``= + - @``, their full-width forms, a tab or a line break, and is not a number. Text that
+    looks guarded already gets one apostrophe more, so that :func:`unguarded` always returns what there was.
     """
     is_formula = isinstance(cell, str) and FORMULA.match(cell) and not PLAIN_NUMBER.fullmatch(cell)
     return f"'{cell}" if is_formula else cell

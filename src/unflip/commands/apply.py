@@ -132,8 +132,8 @@ def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[C
     with source.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, delimiter=SEPARATORS[source.suffix.lower()])
         there = list(reader.fieldnames or ())
-        # The page exports values as they are, in a file without suggestions.
-        plain = (lambda cell: cell) if "suggested" not in there or _noted(source).get("raw") else unguarded
+        # audit --raw writes suggestions as they are; the page always guards its export, which has none.
+        plain = (lambda cell: cell) if "suggested" in there and _noted(source).get("raw") else unguarded
         if "name" not in there or not {"corrected", "suggested"} & set(there):
             raise ValueError(
                 f"{source} must have the columns name, and corrected or suggested; it has {', '.join(there)}"
