@@ -35,7 +35,7 @@ def test_a_record_is_read_as_it_was_written(store, cells):
     assert os.listdir(path.parent) == [path.name]  # nothing else is left
     assert set(record) == {
         *("format", "hash", "status", "cell", "result", "error", "warnings"),
-        *("resolved", "data", "transition_from", "versions", "commit", "threads", "finished"),
+        *("resolved", "data", "transition_from", "tuned_from", "versions", "commit", "threads", "finished"),
     }
     assert record["versions"]["numpy"]
 

@@ -283,3 +283,30 @@ def test_batches_that_cannot_be_trained_on(blobs):
         quick().fit(loader(X, noisy), sample_weight=np.ones(600))
     with pytest.raises(ValueError, match="requires y to be passed"):
         quick().fit(X)
+
+
+@pytest.mark.parametrize("transition", [symmetric(2, 0.2), None], ids=["T", "no T"])
+def test_augmentation_is_chosen_on_noisy_labels(tmp_path, transition):
+    """One bright pixel whose place says nothing within its half: shifts by one pixel keep the class."""
+    random = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = np.zeros((120, 1, 6, 12), np.float32)
+    X[np.arange(120), 0, random.integers(1, 5, 120), random.integers(1, 5, 120) + 6 * y] = 1
+    noisy = corrupt(y, symmetric(2, 0.2), random_state=0)
+    method = "mcldce" if transition is not None else "gce"
+    settings = {"transition": transition, "epochs": 8, "lr": 0.01, "batch_size": 16, "random_state": 0}
+    model = NoisyLabelClassifier(method, augment="auto", **settings).fit(X, noisy)
+    assert model.augment_ in (None, "shift")
+    same = NoisyLabelClassifier(method, augment=model.augment_, **settings).fit(X, noisy)
+    assert np.array_equal(model.predict_proba(X), same.predict_proba(X))
+    model.save(tmp_path / "m")
+    loaded = unflip.load(tmp_path / "m")
+    assert loaded.augment_ == model.augment_
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_tables_have_nothing_to_shift():
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+    for augment, message in (("auto", "needs images in memory"), ("shift", "augment needs images")):
+        with pytest.raises(ValueError, match=message):
+            NoisyLabelClassifier("ce", augment=augment, epochs=1).fit(X, y)

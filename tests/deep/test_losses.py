@@ -14,6 +14,7 @@ from unflip.deep import (
     GCELoss,
     MAELoss,
     MCLDCELoss,
+    ProperLoss,
     TruncatedGCELoss,
     UnhingedLoss,
 )
@@ -70,6 +71,12 @@ def naive_forward(z, y, T):
     return -math.log(sum(p[i] * T[i, y] for i in range(C)))
 
 
+def naive_proper(z, y, T, b):
+    p = softmax(z)
+    u = [sum(p[i] * T[i, j] for i in range(C)) for j in range(C)]
+    return sum(v ** (1 + b) for v in u) - (1 + 1 / b) * u[y] ** b + 1 / b
+
+
 def naive_backward(z, y, T):
     p, inverse = softmax(z), np.linalg.inv(T)
     return sum(inverse[y, j] * -math.log(p[j]) for j in range(C))
@@ -104,6 +111,7 @@ LOSSES = {
     "truncated": (TruncatedGCELoss(), naive_truncated),
     "truncated 0.2": (TruncatedGCELoss(q=0.4, k=0.2), lambda z, y: naive_truncated(z, y, 0.4, 0.2)),
     "truncated ce": (TruncatedGCELoss(q=0, k=0.2), lambda z, y: min(-math.log(softmax(z)[y]), -math.log(0.2))),
+    "proper": (ProperLoss(PAIR, 0.4), lambda z, y: naive_proper(z, y, PAIR, 0.4)),
     "forward": (ForwardLoss(PAIR), lambda z, y: naive_forward(z, y, PAIR)),
     "backward": (BackwardLoss(PAIR), lambda z, y: naive_backward(z, y, PAIR)),
     "unhinged": (UnhingedLoss(), naive_unhinged),
@@ -214,6 +222,31 @@ def test_gce_between_cross_entropy_and_mae(batch):
     torch.testing.assert_close(GCELoss(q=0)(logits, y), F.cross_entropy(logits, y))
     torch.testing.assert_close(GCELoss(q=1e-9)(logits, y), F.cross_entropy(logits, y))
     torch.testing.assert_close(2 * GCELoss(q=1)(logits, y), MAELoss()(logits, y))
+
+
+@pytest.mark.parametrize("T", TRANSITIONS.values(), ids=TRANSITIONS)
+def test_proper_scores_lie_between_forward_and_mcldce(T, batch):
+    logits, y = batch
+    torch.testing.assert_close(ProperLoss(T, 1.0)(logits, y), MCLDCELoss(T, metric="noisy")(logits, y))
+    torch.testing.assert_close(ProperLoss(T, 0)(logits, y), ForwardLoss(T)(logits, y))
+    torch.testing.assert_close(ProperLoss(T, 1e-7)(logits, y), ForwardLoss(T)(logits, y), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("power", [0, 0.2, 0.5, 1.0])
+def test_a_proper_score_is_smallest_at_the_clean_posterior(power):
+    posterior = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
+    noisy = posterior @ torch.from_numpy(PAIR)
+
+    def risk(logits):
+        losses = ProperLoss(PAIR, power, reduction="none").double()(logits.expand(4, 4), torch.arange(4))
+        return (noisy * losses).sum()
+
+    best = posterior.log().requires_grad_()
+    value = risk(best)
+    (gradient,) = torch.autograd.grad(value, best)
+    torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-6, rtol=0)
+    for step in torch.randn(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)):
+        assert risk(best.detach() + 0.3 * step) > value
 
 
 def test_truncated_gce_has_no_gradient_below_k():

@@ -5,7 +5,7 @@ import pytest
 from tests.report.conftest import COMMIT, OTHER
 from unflip import registry
 from unflip.bench.experiment import MethodEntry
-from unflip.report.grid import accuracy_grid, transition_grid
+from unflip.report.grid import accuracy_grid, transition_grid, tuning_grid
 from unflip.report.results import gather
 from unflip.report.tables import markdown_table
 
@@ -211,3 +211,40 @@ def test_which_methods_have_two_networks():
     for entry in registry.ENTRIES:
         if entry.family == "deep":
             assert entry.load().n_networks == entry.networks
+
+
+def test_bold_is_what_a_paired_test_over_trials_cannot_tell_from_the_best(experiment, make):
+    def bold(*methods):
+        """Which methods are bold if their trials have these numbers."""
+        names = ("gce", "forward", "mcldce")
+        records = [
+            make("mnist", "sym 20", name, [number / 100], seed=seed)
+            for name, numbers in zip(names, methods, strict=True)
+            for seed, number in enumerate(numbers)
+        ]
+        grid = accuracy_grid(gather(experiment, records, "short"))
+        return [entry.best for entry in entries(grid)[:3]], grid.notes[0]
+
+    best = (90.0, 92.0, 91.0)
+    tied = (89.9, 92.05, 90.9)  # sometimes ahead
+    behind = (89.5, 91.45, 90.5)  # always behind by the same half point, whatever the trial
+    flags, legend = bold(best, tied, behind)
+    assert flags == [True, True, False]
+    assert "cannot tell from it" in legend
+    flags, legend = bold(best[:2], tied[:2], behind[:2])
+    assert sum(flags) == 1, "two trials are too few for a test"
+    assert "cannot tell" not in legend
+    assert bold(best, best, best)[0] == [True, True, True]
+
+
+def test_chosen_settings_have_a_table(experiment, make):
+    grid = {"held_out": 0.1, "ema": 0.99, "settings": [{"dropout": 0.0}, {"dropout": 0.5, "weight_decay": 1e-4}]}
+    short = dataclasses.replace(experiment.protocols["short"], tuning=grid)
+    tuned = dataclasses.replace(experiment, protocols=experiment.protocols | {"short": short})
+    plain, strong = make(*KEY, WAVES), make("mnist", "sym 20", "mcldce", WAVES)
+    strong["cell"]["settings"] |= {"dropout": 0.5, "ema": 0.99}
+    results = gather(tuned, [plain, strong, make("mnist", "sym 20", "ridge", [0.9])], "short")
+    found = tuning_grid(results)
+    assert [entry.ours for entry in entries(found)] == ["none", "dropout 0.5, averaged", "–"]
+    assert "dropout 0; dropout 0.5, weight decay 0.0001; each with the weights as they are" in found.notes[0]
+    assert tuning_grid(gather(experiment, [plain], "short")) is None

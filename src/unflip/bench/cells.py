@@ -45,12 +45,17 @@ class Cell:
     subset: dict[str, Any] | None  # {"rows": n}: train on n rows, drawn with the seed
     protocol: dict[str, Any]  # its name, and for a deep method epochs, decay_from, batch_size and lr
     seed: int  # of the noise, the subset, the estimate of T and the initial weights
+    tuning: dict[str, Any] | None = None  # the grid from which some settings are yet to be chosen; see bench.tuning
+    held_out: float | None = None  # share of the noisy labels that is kept from training, to score a choice of settings
 
     @property
     def hash(self) -> str:
         """The hash leaves out the names of experiment, method and protocol, which do not change the number."""
         values = asdict(self)
         del values["experiment"], values["method"]
+        for name in ("tuning", "held_out"):  # a cell without them keeps the hash that it always had
+            if values[name] is None:
+                del values[name]
         values["protocol"].pop("name", None)
         return short_hash(values)
 
@@ -60,7 +65,8 @@ class Cell:
 
     @property
     def title(self) -> str:
-        return f"{self.dataset}, {self.noise_label}, {self.method}, seed {self.seed}"
+        tried = "" if self.held_out is None else f" ({', '.join(f'{k} {v}' for k, v in tuned(self.settings).items())})"
+        return f"{self.dataset}, {self.noise_label}, {self.method}{tried}, seed {self.seed}"
 
     @property
     def estimate(self) -> Estimate | None:
@@ -70,6 +76,12 @@ class Cell:
 
 
 Task = Cell | Estimate
+TUNED = ("dropout", "weight_decay", "ema")  # settings that every deep method has, and that tuning chooses
+
+
+def tuned(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the settings that tuning chooses."""
+    return {key: settings[key] for key in TUNED if key in settings}
 
 
 def noise_label(noise: Mapping[str, Any]) -> str:

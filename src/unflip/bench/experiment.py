@@ -47,6 +47,7 @@ class Protocol:
     subset: int | None = None
     note: str = ""
     transition: str | None = None  # replaces the estimator of T of each data set
+    tuning: Table | None = None  # the grid of unflip.bench.tuning: held_out, ema and settings
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ class Experiment:
             subset=None if rows is None else {"rows": rows},
             protocol={"name": protocol} | (plan.training if entry.deep else {}),
             seed=seed,
+            tuning={**plan.tuning, "seed": plan.seeds[0]} if plan.tuning and entry.deep else None,
         )
 
     def _transition(self, name: str | None, estimator: str | None, network: Table | None) -> Table | None:

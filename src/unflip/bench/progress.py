@@ -62,6 +62,10 @@ class Progress:
         self.running[task.hash] = (task, time.monotonic())
         self.tick()
 
+    def renamed(self, task: Task, settled: Task) -> None:
+        """Take a task for the one that it has become."""
+        self.left = {settled.hash if key == task.hash else key: one for key, one in self.left.items()}
+
     def ended(self, task: Task, record: Record) -> None:
         self.left.pop(task.hash, None)
         _, start = self.running.pop(task.hash, (task, time.monotonic()))

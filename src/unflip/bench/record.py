@@ -57,9 +57,9 @@ def make_record(
 ) -> Record:
     """Return the record of a task that is done, with its result, or failed, with its error; and all warnings.
 
-    Three entries are filled in by the caller that knows them: ``resolved``, all settings with the code's defaults;
-    ``data``, the fingerprint of the data; and ``transition_from``, the hash, commit and settings of the T that a cell
-    was given.
+    Four entries are filled in by the caller that knows them: ``resolved``, all settings with the code's defaults;
+    ``data``, the fingerprint of the data; ``transition_from``, the hash, commit and settings of the T that a cell was
+    given; and ``tuned_from``, the scores on held-out noisy labels that chose its settings, by the candidates' hashes.
     """
     threads = os.environ.get(THREADS[0], "")
     return {
@@ -73,6 +73,7 @@ def make_record(
         "resolved": None,
         "data": None,
         "transition_from": None,
+        "tuned_from": None,
         "versions": versions(),
         "commit": commit(),
         "threads": int(threads) if threads.isdigit() else None,

@@ -7,6 +7,7 @@ from unflip.bench.cells import Cell, Estimate, Task
 from unflip.bench.progress import Progress
 from unflip.bench.record import Record, fingerprint, make_record
 from unflip.bench.store import Store
+from unflip.bench.tuning import candidates
 from unflip.bench.workers import Pool
 
 POLL = 1.0  # seconds between checks of what other processes are doing
@@ -16,9 +17,10 @@ def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Progress) 
     """Run the cells that are not done, and return the records of those that failed.
 
     Cells that failed before are tried again, once. A cell or T that another process is working on is left to it. The
-    run ends when all cells are done or have failed.
+    run ends when all cells are done or have failed. Where settings are yet to be chosen, the candidates run first.
     """
     run = _Run(store, pool, watch)
+    cells = [one for cell in cells for one in (*candidates(cell), cell)]
     waiting = {cell.hash: cell for cell in cells if store.done(cell) is None}
     watch.begin(cells, store, pool.slots)
     try:
@@ -42,11 +44,16 @@ class _Run:
         self.running: dict[str, Record | None] = {}  # by hash: where the T of a running task came from
         self.failed: list[Record] = []
         self.estimates: dict[str, Record] = {}  # of this run, done or failed, or from the store
+        self.tuned: dict[str, Record] = {}  # by hash: the scores that chose the settings of a cell
+        self.lost: set[str] = set()  # hashes of cells that failed
         self.fingerprint = fingerprint()
 
     def start_next(self, waiting: dict[str, Cell]) -> bool:
         """Start the first task that can start; False if there is none."""
+        self._settle(waiting)
         for cell in list(waiting.values()):
+            if cell.tuning is not None:
+                continue
             made, estimate = None, cell.estimate
             found = self.store.done(cell)
             if found is not None:  # another process was faster
@@ -70,10 +77,26 @@ class _Run:
                 return True
         return False
 
+    def _settle(self, waiting: dict[str, Cell]) -> None:
+        """Put the cells whose settings are known by now in the place of those that waited for them."""
+        for cell in [cell for cell in waiting.values() if cell.tuning is not None]:
+            settled = self.store.settled(cell)
+            if isinstance(settled, Cell):
+                found = {one.hash: self.store.done(one) for one in candidates(cell)}
+                self.tuned[settled.hash] = {key: one["result"]["held_out"] for key, one in found.items() if one}
+                self.watch.renamed(cell, settled)
+                items = [(settled.hash, settled) if key == cell.hash else (key, one) for key, one in waiting.items()]
+                waiting.clear()
+                waiting.update(items)
+            elif not self.lost.isdisjoint(one.hash for one in candidates(cell)) and self._lock(cell):
+                self._end(cell, make_record(cell, None, "a setting of the grid could not be trained"))
+                del waiting[cell.hash]
+
     def collect(self) -> None:
         """Wait briefly for tasks to end, and store their records."""
         for task, record in self.pool.wait(POLL):
             record["transition_from"] = self.running.pop(task.hash)
+            record["tuned_from"] = self.tuned.get(task.hash)
             self._end(task, record)
 
     def _start(self, task: Task, made: Record | None = None) -> bool:
@@ -100,5 +123,6 @@ class _Run:
             self.estimates[task.hash] = record
         elif record["status"] == "failed":
             self.failed.append(record)
+            self.lost.add(task.hash)
         self.watch.ended(task, record)
         self.store.unlock(task)

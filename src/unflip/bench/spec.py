@@ -61,7 +61,9 @@ FULL_TABLE: Rule = ("a table with at least one entry", lambda value: isinstance(
 TABLES: Rule = ("a list of tables", lambda value: isinstance(value, list) and all(isinstance(t, dict) for t in value))
 POSITIVE: Rule = ("a number above 0", lambda value: is_number(value) and value > 0)
 NUMBER: Rule = ("a number", is_number)
+NOT_NEGATIVE: Rule = ("a number, at least 0", lambda value: is_number(value) and value >= 0)
 SHARE: Rule = ("a number from 0 to less than 1", lambda value: is_number(value) and 0 <= value < 1)
+INSIDE: Rule = ("a number between 0 and 1", lambda value: is_number(value) and 0 < value < 1)
 SWITCH: Rule = ("true or false", lambda value: isinstance(value, bool))
 PRINTED: Rule = (
     "a number, or mean and deviation such as [87.1, 0.36]",
@@ -78,15 +80,17 @@ FILE: dict[str, Rule] = {
 DATASET = {"title": TEXT, "network": TABLE, "transition": TEXT, "subset": whole(1), "noise_rate": SHARE}
 TRAINING = {"epochs": whole(1), "decay_from": whole(0), "batch_size": whole(1), "lr": POSITIVE}
 PROTOCOL = {
-    **{"seeds": SEEDS, **TRAINING, "datasets": NAMES},
-    **{"network": TABLE, "transition": TEXT, "subset": whole(1), "note": TEXT},
+    **{"seeds": SEEDS, **TRAINING, "augment": TEXT, "datasets": NAMES},
+    **{"network": TABLE, "transition": TEXT, "subset": whole(1), "note": TEXT, "tuning": TABLE},
 }
+TUNING = {"held_out": INSIDE, "ema": INSIDE, "settings": TABLES}
+SETTINGS = {"dropout": SHARE, "weight_decay": NOT_NEGATIVE}
 METHOD = {"title": TEXT, "kind": TEXT, "note": TEXT, "transition": TEXT, "when": TABLES, "dropout": SHARE, "ema": SHARE}
 CASE = {"dataset": NAMES, "noise": NAMES, "protocol": NAMES, "dropout": SHARE, "ema": SHARE}
 TRANSITION = {"kind": TEXT, "network": TABLE}
 FIGURE = {"name": TEXT, "title": TEXT, "dataset": TEXT, "noises": NAMES}
 NETWORK = {
-    **{"kind": TEXT, "hidden": whole(1), "dropout": SHARE, "slope": NUMBER},
+    **{"kind": TEXT, "hidden": whole(0), "dropout": SHARE, "slope": NUMBER},
     **{"width": POSITIVE, "batch_norm": SWITCH},
 }
 
@@ -203,8 +207,14 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], tra
     for dataset in chosen:
         if "subset" in entry and datasets[dataset].subset is not None:
             raise ValueError(f"{place} and [datasets.{dataset}] both set subset; remove it from one of them")
-    training = {key: entry[key] for key in TRAINING if key in entry}
-    rest = {key: entry[key] for key in ("network", "subset", "note", "transition") if key in entry}
+    if "tuning" in entry:
+        check_table(entry["tuning"], f"{place} tuning", TUNING, list(TUNING))
+        for setting in entry["tuning"]["settings"]:
+            check_table(setting, f"{place} tuning settings", SETTINGS)
+        if not entry["tuning"]["settings"]:
+            raise ValueError(f"{place} tuning: settings is empty; give at least one, such as {{ dropout = 0.5 }}")
+    training = {key: entry[key] for key in (*TRAINING, "augment") if key in entry}
+    rest = {key: entry[key] for key in ("network", "subset", "note", "transition", "tuning") if key in entry}
     return Protocol(tuple(entry["seeds"]), training, chosen, **rest)
 
 

@@ -14,6 +14,7 @@ from unflip._input import read_json
 from unflip._output import write_whole
 from unflip.bench.cells import Cell, Estimate, Task
 from unflip.bench.record import FORMAT, Record, is_stale
+from unflip.bench.tuning import candidates, settle
 
 STATES = ("done", "stale", "failed", "missing")
 
@@ -29,7 +30,8 @@ class Store:
 
     The folder is created when the first record is written. With ``refresh_stale``, results that were produced with
     other defaults of the code (:func:`unflip.bench.record.is_stale`) do not count as done, and new results replace
-    them. ``damaged`` lists the files that are not valid records; they count as missing.
+    them. ``damaged`` lists the files that are not valid records; they count as missing. A cell whose settings are yet
+    to be chosen (``unflip.bench.tuning``) has the record of the cell that it becomes, and none until that is known.
     """
 
     def __init__(self, folder: str | Path, refresh_stale: bool = False) -> None:
@@ -37,6 +39,13 @@ class Store:
         self.refresh_stale = refresh_stale
         self.damaged: list[Path] = []
         self._locks: dict[str, FileLock] = {}
+
+    def settled(self, task: Task) -> Task | None:
+        """Return a task with all settings chosen; None if some of its candidates have no result yet."""
+        if isinstance(task, Estimate) or task.tuning is None:
+            return task
+        found = [self.done(candidate) for candidate in candidates(task)]
+        return settle(task, [record["result"] for record in found if record]) if all(found) else None
 
     def path(self, task: Task) -> Path:
         return self.folder / ("records" if isinstance(task, Cell) else "transitions") / f"{task.hash}.json"
@@ -47,6 +56,7 @@ class Store:
 
     def get(self, task: Task) -> Record | None:
         """Return the record of a task, done or failed; None if there is none, or only a damaged one."""
+        task = self.settled(task) or task
         path = self.path(task)
         try:
             record = read_json(path)
@@ -65,12 +75,12 @@ class Store:
     def done(self, task: Task) -> Record | None:
         """Return the record of a task that is done: neither failed, nor stale if stale ones are to be refreshed."""
         record = self._result(task)
-        return None if record is None or (self.refresh_stale and is_stale(task, record)) else record
+        return None if record is None or (self.refresh_stale and self._is_stale(task, record)) else record
 
     def is_stale(self, task: Task) -> bool:
         """Say whether a task has a result for which the code would now use other settings."""
         record = self._result(task)
-        return record is not None and is_stale(task, record)
+        return record is not None and self._is_stale(task, record)
 
     def put(self, task: Task, record: Record) -> None:
         """Write a record whole, or not at all.
@@ -92,7 +102,7 @@ class Store:
         for cell in cells:
             record = self.done(cell)
             if record is not None:
-                yield record | {"cell": asdict(cell)}
+                yield record | {"cell": asdict(self.settled(cell) or cell)}
 
     def lock(self, task: Task) -> bool:
         """Reserve a task for this process; False if another process has it.
@@ -117,6 +127,9 @@ class Store:
         while self._locks:
             self._locks.popitem()[1].release()
 
+    def _is_stale(self, task: Task, record: Record) -> bool:
+        return is_stale(self.settled(task) or task, record)
+
     def _result(self, task: Task) -> Record | None:
         record = self.get(task)
         return record if record is not None and record["status"] == "done" else None
@@ -140,7 +153,7 @@ def states(cells: Iterable[Cell], store: Store) -> list[State]:
             return State(cell, "missing")
         if record["status"] == "failed":
             return State(cell, "failed", record["error"])
-        return State(cell, "stale" if is_stale(cell, record) else "done")
+        return State(cell, "stale" if store.is_stale(cell) else "done")
 
     return [state(cell) for cell in cells]
 
@@ -165,7 +178,8 @@ def _is_whole(task: Task, result: Any) -> bool:
         return False
     if isinstance(task, Estimate):
         return len(result["transition"]) > 0
-    return len(result["accuracy"]) > 0 and all(0 <= value <= 1 for value in result["accuracy"])
+    scores = [*result["accuracy"], *result.get("held_out", {}).values()]
+    return len(result["accuracy"]) > 0 and all(0 <= value <= 1 for value in scores)
 
 
 def _readable_json(record: Record) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from unflip import noise as noise_models
 from unflip import registry
 from unflip._validation import FloatArray, IntArray
+from unflip.bench import tuning
 from unflip.bench.cells import HASH_LENGTH, Cell, Estimate
 from unflip.bench.settings import estimator_class, linear_class, own_settings, parts, taken_by
 from unflip.core import clean_prior
@@ -31,7 +32,8 @@ def run_cell(
 ) -> Result:
     """Return the result of a cell, given the T that :func:`run_estimate` returned for ``cell.estimate``.
 
-    It has ``accuracy`` (a list: one per epoch, or a single number for a linear method), ``transition``,
+    It has ``accuracy`` (a list: one per epoch, or a single number for a linear method), ``held_out`` if the cell keeps
+    labels from training (see :mod:`unflip.bench.tuning`; ``accuracy`` is then that of the last epochs), ``transition``,
     ``transition_error``, ``noise_rate`` (the share of wrong labels that was drawn), ``seconds`` and ``data`` (what
     :meth:`NoisyData.fingerprint` returns). A deep method keeps its state in ``checkpoint`` after each epoch, so that an
     interrupted run can continue.
@@ -41,10 +43,10 @@ def run_cell(
         raise ValueError(f"{cell.title} needs T; run its estimate first")
     prior = None if T is None else clean_prior(np.bincount(data.y, minlength=data.n_classes) / len(data.y), T)
     deep = cell.settings["kind"] in registry.names("deep")
-    accuracy, seconds, learned = _train(cell, data, T, prior, checkpoint) if deep else _fit(cell, data, T)
+    scores, seconds, learned = _train(cell, data, T, prior, checkpoint) if deep else _fit(cell, data, T)
     T = learned if T is None else T
     return {
-        "accuracy": accuracy,
+        **scores,
         "transition": None if T is None else np.asarray(T).tolist(),
         "transition_error": _error(T, data.T),
         "noise_rate": data.noise_rate,
@@ -122,8 +124,8 @@ def noisy_data(
 
 def _train(
     cell: Cell, data: NoisyData, T: FloatArray | None, prior: FloatArray | None, checkpoint: Path | None
-) -> tuple[list[float], float, FloatArray | None]:
-    """Train a deep method; return the test accuracy after each epoch, the seconds, and the T that it learned."""
+) -> tuple[Result, float, FloatArray | None]:
+    """Train a deep method; return its scores, the seconds, and the T that it learned."""
     from unflip.deep import Trainer, make_method, make_network
     from unflip.deep.estimator import seeded
 
@@ -133,12 +135,18 @@ def _train(
     with seeded(cell.seed):
         method = make_method(cell.settings["kind"], factory, data.n_classes, T, prior, **settings)
     trainer = Trainer(method, **training, seed=cell.seed, progress=False, checkpoint=checkpoint)
-    history = trainer.fit(x, data.y, evaluate=(x_test, data.y_test))
-    learned = getattr(trainer.model, "transition", None)
-    return [epoch["accuracy"] for epoch in history], sum(epoch["seconds"] for epoch in history), learned
+    test = (x_test, data.y_test)
+    if cell.held_out is None:
+        history = trainer.fit(x, data.y, evaluate=test)
+        scores: Result = {"accuracy": [epoch["accuracy"] for epoch in history]}
+    else:
+        held, kept = held_out_rows(len(x), cell.held_out, cell.seed)
+        history = trainer.fit(x[kept], data.y[kept], evaluate=tuning.Scores((x[held], data.y[held]), test))
+        scores = tuning.summary(history)
+    return scores, sum(epoch["seconds"] for epoch in history), getattr(trainer.model, "transition", None)
 
 
-def _fit(cell: Cell, data: NoisyData, T: FloatArray | None) -> tuple[list[float], float, FloatArray | None]:
+def _fit(cell: Cell, data: NoisyData, T: FloatArray | None) -> tuple[Result, float, FloatArray | None]:
     """Fit a linear method once; return its test accuracy, the seconds, and the T that it estimated."""
     make = linear_class(cell.settings["kind"])
     offered = taken_by(make, transition=T, classes=np.arange(data.n_classes), random_state=cell.seed)
@@ -147,7 +155,15 @@ def _fit(cell: Cell, data: NoisyData, T: FloatArray | None) -> tuple[list[float]
     start = time.perf_counter()
     model = make(**settings).fit(x, data.y)
     seconds = time.perf_counter() - start
-    return [float(np.mean(model.predict(x_test) == data.y_test))], seconds, getattr(model, "transition_", None)
+    accuracy = float(np.mean(model.predict(x_test) == data.y_test))
+    return {"accuracy": [accuracy]}, seconds, getattr(model, "transition_", None)
+
+
+def held_out_rows(n: int, share: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the rows that are kept from training, a random ``share`` of them, and the others."""
+    order = np.random.default_rng([seed, 2]).permutation(n)  # a random stream of its own
+    held, kept = np.split(order, [max(1, int(share * n))])
+    return np.sort(held), np.sort(kept)
 
 
 def check_data(names: Iterable[str], data_dir: str | None) -> None:

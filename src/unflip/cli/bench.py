@@ -67,13 +67,15 @@ def run(
     from unflip.bench.progress import Progress
     from unflip.bench.schedule import run_cells
     from unflip.bench.settings import check_settings
+    from unflip.bench.tuning import candidates
 
     plan, chosen, records = _read(experiment, where, protocol, store)
     (cells,) = chosen.values()
     records.refresh_stale = refresh_stale
     with _refused():
         for cell in cells:
-            check_settings(cell)
+            for one in (*candidates(cell), cell):
+                check_settings(one)
         pool = _pool(cells, records, jobs, data_dir, dask)
     _report_stale(cells, records)
     try:

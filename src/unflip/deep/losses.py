@@ -140,6 +140,71 @@ class MCLDCELoss(NoisyLabelLoss):
         return (h * h.sub(t, alpha=2)).sum(1) + 1  # |h|^2 - 2 <t, h> = <h, h - 2 t>
 
 
+class ProperLoss(NoisyLabelLoss):
+    """A proper score of the noisy label under T'h: one family, from forward correction to MC-LDCE in the noisy metric.
+
+    ::
+
+        u = T'h,  h = softmax(logits),  b = power
+        loss = sum_j u_j^(1 + b)  -  (1 + 1/b) u_y^b  +  1/b
+
+        b = 1    |u|^2 - 2 u_y + 1 = |u - e_y|^2    MCLDCELoss(T, metric="noisy")
+        b -> 0   -log u_y                           ForwardLoss(T)
+
+    As in the paper's decomposition, only one part reads the label, and it is linear in e_y: noise changes nothing but
+    the mean of that part. For every b > 0 and b -> 0 the mean over the noisy labels is smallest where u is their
+    posterior, so h is the clean one if T is invertible. A label that u finds unlikely pulls on the network with the
+    force u_y^b: the logarithm listens to it in full, the square hardly.
+
+    Parameters
+    ----------
+    transition : array-like of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i).
+    power : float in [0, 1], default=0.5
+        b. With 0 it is the limit, forward correction.
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    Notes
+    -----
+    :class:`GCELoss` has the label's part alone, (1 - p_y^q) / q. Without the first part the score is not proper: its
+    minimum is p ~ r^(1/(1 - q)) for a noisy posterior r, which is sharper than r, and this is what makes it withstand
+    symmetric noise without T, and fail when one-sided noise makes the wrong class as likely as the right one.
+
+    References
+    ----------
+    Basu, Harris, Hjort and Jones, Robust and Efficient Estimation by Minimising a Density Power Divergence, Biometrika
+    1998; the scores are those of Tsallis' entropies.
+
+    Examples
+    --------
+    >>> logits, y, T = torch.tensor([[4.0, 0.0]]), torch.tensor([0]), [[0.8, 0.2], [0.2, 0.8]]
+    >>> [round(ProperLoss(T, power)(logits, y).item(), 3) for power in (0, 0.5, 1)]
+    [0.237, 0.149, 0.089]
+    """
+
+    shown = ("n_classes", "power")
+    mixing: Tensor  # T, (c, c)
+    log_columns: Tensor  # row j is log T[:, j], (c, c)
+
+    def __init__(self, transition: ArrayLike, power: float = 0.5, reduction: Reduction = "mean") -> None:
+        T = check_transition(transition, invertible=False)
+        super().__init__(reduction, len(T))
+        if not 0 <= power <= 1:
+            raise ValueError(f"power must lie between 0 (logarithmic) and 1 (squared); got {power!r}")
+        self.power = power
+        self.register_buffer("mixing", _buffer(T))
+        self.register_buffer("log_columns", _log_columns(T))
+
+    def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        losses = forward_losses(logits, y, self.log_columns)  # -log u_y
+        if not self.power:
+            return losses
+        b = self.power
+        # expm1 keeps small b exact: -(1 + 1/b) u^b + 1/b = -(1 + 1/b) (u^b - 1) - 1.
+        label = losses.mul(-b).expm1().mul(-(1 + 1 / b))
+        return (logits.softmax(1) @ self.mixing).pow(1 + b).sum(1) + label - 1
+
+
 class GCELoss(NoisyLabelLoss):
     """Generalized cross-entropy, between cross-entropy (q -> 0) and the mean absolute error (q = 1).
 
@@ -247,9 +312,7 @@ class ForwardLoss(NoisyLabelLoss):
     def __init__(self, transition: ArrayLike, reduction: Reduction = "mean") -> None:
         T = check_transition(transition, invertible=False)
         super().__init__(reduction, len(T))
-        T[:, ~T.any(axis=0)] = 1  # a label that T never produces is uninformative: a constant loss, not NaN
-        with np.errstate(divide="ignore"):
-            self.register_buffer("log_columns", _buffer(np.log(T).T))
+        self.register_buffer("log_columns", _log_columns(T))
 
     def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
         return forward_losses(logits, y, self.log_columns)
@@ -339,6 +402,13 @@ def _check_labels(y: Tensor, n_classes: int) -> None:
         raise ValueError(f"y must be class codes of dtype torch.int64; got {y.dtype}: use y.long()")
     if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < n_classes:
         raise ValueError(f"class codes must lie in 0 .. {n_classes - 1}; got {int(y.min())} .. {int(y.max())}")
+
+
+def _log_columns(T: np.ndarray) -> Tensor:
+    """Return log T transposed, for :func:`forward_losses`."""
+    T = np.where(T.any(axis=0), T, 1)  # a label that T never produces is uninformative: a constant loss, not NaN
+    with np.errstate(divide="ignore"):
+        return _buffer(np.log(T).T)
 
 
 def _buffer(array: np.ndarray) -> Tensor:

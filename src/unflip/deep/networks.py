@@ -21,7 +21,9 @@ class MLP(nn.Sequential):
     ----------
     input_shape : int or tuple of int
         Number of features, or the shape of one sample.
-    n_classes, hidden : int
+    n_classes : int
+    hidden : int, default=256
+        Units of the hidden layer. With 0 there is none, and the network is linear; dropout then acts on the inputs.
     dropout : float, default=0.0
         Dropout of the hidden layer. The paper's table has none; 0.5 guards against memorizing the noise.
     slope : float, default=0.01
@@ -36,12 +38,13 @@ class MLP(nn.Sequential):
     def __init__(
         self, input_shape: InputShape, n_classes: int, hidden: int = 256, dropout: float = 0.0, slope: float = 0.01
     ) -> None:
+        inputs = math.prod(_shape(input_shape))
+        layer = [nn.Linear(inputs, hidden), nn.LeakyReLU(slope, inplace=True)] if hidden else []
         super().__init__(
             nn.Flatten(),
-            nn.Linear(math.prod(_shape(input_shape)), hidden),
-            nn.LeakyReLU(slope, inplace=True),
+            *layer,
             *([Dropout(dropout)] if dropout else []),
-            nn.Linear(hidden, n_classes),
+            nn.Linear(hidden or inputs, n_classes),
         )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from unflip.deep.adam import Adam
+from unflip.deep.augment import make_augment, name_of
 from unflip.deep.batches import Batch, as_inputs, batches_of, evaluation_batches, scaled
 from unflip.deep.checkpoint import Record, method_settings, plain, read_checkpoint, write_checkpoint
 from unflip.deep.distributed import World, first_rank, join, local_device, parallel
@@ -49,9 +50,11 @@ class Trainer:
         step. d grows as ``(1 + step) / (10 + step)`` up to ``ema``, so that the first weights are soon forgotten. The
         trained parameters and the running statistics of batch norm are averaged; everything else, such as the T of a
         loss, is copied from the method.
+    augment : {"shift", "crop", "flip"}, some of them joined by "+", callable or None, default=None
+        Changes the images of each batch at random in training, as in :func:`unflip.deep.make_augment`.
     seed : int, default=0
-        Seeds the order of the samples and dropout, separately for each epoch. The caller's random state is left as it
-        was. Under ``torchrun`` all processes use the seed of process 0.
+        Seeds the order of the samples, dropout and augmentation, separately for each epoch. The caller's random state
+        is left as it was. Under ``torchrun`` all processes use the seed of process 0.
     device : str or torch.device, default="cpu"
     progress : bool or "auto", default="auto"
         Whether to show a progress bar; "auto" shows it on a terminal only.
@@ -90,6 +93,7 @@ class Trainer:
     beta1_after_decay: float | None = None
     weight_decay: float = 0.0
     ema: float | None = None
+    augment: Any = None
     seed: int = 0
     device: Any = "cpu"
     progress: bool | str = "auto"
@@ -105,6 +109,7 @@ class Trainer:
                 raise ValueError(f"{name} must be at least {smallest}; got {value}")
         if self.ema is not None and not 0 <= self.ema < 1:
             raise ValueError(f"ema, the share of the average that a step keeps, must be in [0, 1); got {self.ema}")
+        self._augment = make_augment(self.augment)
         self.device = local_device(torch.device(self.device))
         self.method.to(self.device)
         self.checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
@@ -203,7 +208,7 @@ class Trainer:
         weights, averages = [tensor for tensor, _ in averaged], [average for _, average in averaged]
         total, samples = torch.zeros((), dtype=torch.float64, device=self.device), 0
         for x, y, weight, n in batches:
-            loss = model(x, y, epoch, weight)
+            loss = model(x if self._augment is None else self._augment(x), y, epoch, weight)
             if world.size > 1:
                 loss = loss * world.weight(n)
             loss.backward()
@@ -267,6 +272,8 @@ class Trainer:
         names = "batch_size lr decay_from betas weight_decay beta1_after_decay ema seed steps_per_epoch"
         settings = {name: getattr(self, name) for name in names.split()}
         settings |= {"method": self.method.name, "optimizer": type(self.optimizer).__name__, **mark}
+        if self.augment is not None:  # absent otherwise, so that older checkpoints continue
+            settings["augment"] = name_of(self.augment)
         settings["epochs"] = None if self.decay_from is None else self.epochs  # without decay, epochs may be added
         return {name: plain(value, name) for name, value in settings.items()}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from unflip._output import together, write_whole
 from unflip.bench.experiment import Experiment
-from unflip.report.grid import accuracy_grid, transition_grid
+from unflip.report.grid import accuracy_grid, transition_grid, tuning_grid
 from unflip.report.results import Results, gather
 from unflip.report.tables import csv_table, latex_table, markdown_table
 
@@ -27,7 +27,7 @@ def write_report(
 
     ::
 
-        table-<protocol>.md, .csv, .tex            the accuracies, and the errors of the estimated T
+        table-<protocol>.md, .csv, .tex            the accuracies, chosen settings, and the errors of the estimated T
         curves-<protocol>-<figure>.svg, .png       accuracy by epoch, one file per figure of the experiment
 
     The same records give the same bytes, in any order; only those that are done are used. The folder is created if it
@@ -66,7 +66,8 @@ def write_report(
 
 
 def _write_tables(results: Results, folder: Path) -> list[Path]:
-    grids = [grid for grid in (accuracy_grid(results), transition_grid(results)) if grid is not None]
+    made = (accuracy_grid(results), tuning_grid(results), transition_grid(results))
+    grids = [grid for grid in made if grid is not None]
     markdown, latex = ("\n".join(map(write, grids)) for write in (markdown_table, latex_table))
     texts = {"md": markdown, "csv": csv_table(results), "tex": latex}
     stem = f"table-{_file_name(results.protocol)}"

@@ -8,13 +8,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.stats import ttest_rel
 
 from unflip._validation import FloatArray
-from unflip.bench.cells import noise_label, noise_of
+from unflip.bench.cells import noise_label, noise_of, tuned
 from unflip.bench.experiment import Experiment, Figure
 
 LAST = 10  # epochs that make the number of a run; a run shorter than twice that is scored by its second half
 PAPER = "paper"  # the name of the paper's protocol
+LEAST_SHARED, LEVEL = 3, 0.05  # trials that a paired test needs, and its level
 CHANGED = " + changes"
 UNKNOWN = "unknown"
 
@@ -27,7 +29,9 @@ Key = tuple[str, str, str]  # data set, noise, method
 class Result:
     """The trials of one cell of a table."""
 
+    seeds: tuple[int, ...]  # one per trial
     curves: FloatArray  # (trials, epochs), test accuracy in percent; one epoch for a method that is fitted at once
+    tuned: dict[str, Any]  # dropout, weight decay and average of the weights, as far as they are set
     transition_kind: str | None  # the estimator of the T that the method was given
     transition_errors: dict[int, float]  # by seed, if the error of T is known
     seconds: float  # mean over trials
@@ -51,7 +55,26 @@ class Result:
     @cached_property
     def mean(self) -> float:
         """Mean over trials of the mean of the last epochs."""
-        return float(self.last.mean(axis=1).mean())
+        return float(self.numbers.mean())
+
+    @property
+    def numbers(self) -> FloatArray:
+        """The number of each trial, the mean of its last epochs; shape (trials,)."""
+        return np.asarray(self.last.mean(axis=1))
+
+    def tied_with(self, other: "Result") -> bool | None:
+        """Say whether a paired t-test over the trials that both have cannot tell them apart, at the level of 5 %.
+
+        None if they share fewer than three trials, too few for a test.
+        """
+        shared = sorted(set(self.seeds) & set(other.seeds))
+        if len(shared) < LEAST_SHARED:
+            return None
+        mine, theirs = (result.numbers[[result.seeds.index(seed) for seed in shared]] for result in (self, other))
+        difference = mine - theirs
+        if np.ptp(difference) < 1e-9:  # a t-test would divide by zero
+            return bool(abs(difference[0]) < 1e-9)
+        return bool(ttest_rel(mine, theirs).pvalue >= LEVEL)
 
     @cached_property
     def deviations(self) -> dict[str, float]:
@@ -59,7 +82,7 @@ class Result:
 
         Each is there only if there are several of them.
         """
-        over_trials = {"trials": float(self.last.mean(axis=1).std())} if self.trials > 1 else {}
+        over_trials = {"trials": float(self.numbers.std())} if self.trials > 1 else {}
         return over_trials | ({"epochs": float(self.last.std(axis=1).mean())} if self.epochs > 1 else {})
 
 
@@ -191,7 +214,9 @@ def _result(
         marks.append("commit")
     errors = {record["cell"]["seed"]: record["result"]["transition_error"] for record in records}
     return Result(
+        seeds=tuple(record["cell"]["seed"] for record in records),
         curves=100 * np.array(curves),
+        tuned=tuned(records[0]["cell"]["settings"]),
         transition_kind=None if estimator is None else estimator["kind"],
         transition_errors={seed: error for seed, error in errors.items() if error is not None},
         seconds=float(np.mean([record["result"]["seconds"] for record in records])),
