@@ -67,3 +67,18 @@ def test_the_network_of_t_is_that_of_the_data_unless_it_has_its_own(experiment_f
     assert cell.transition == {"kind": "crossfit-em", "network": {"kind": "mlp", "hidden": 16}}
     own = (kind[0], kind[1] + '\nnetwork = { kind = "lenet" }')
     assert read_experiment(experiment_file(own)).cells()[2].transition["network"] == {"kind": "lenet"}
+
+
+def test_a_data_set_may_have_only_some_of_the_noises(experiment_file):
+    mnist = """[datasets.mnist]
+title = "MNIST"
+network = { kind = "mlp" }
+transition = "volmin"
+noises = ["pair 40"]
+
+[transitions.volmin]"""
+    experiment = read_experiment(experiment_file(("[transitions.volmin]", mnist)))
+    assert experiment.rows == [("digits", "sym 20"), ("digits", "pair 40"), ("mnist", "pair 40")]
+    assert {(cell.dataset, cell.noise_label) for cell in experiment.cells()} == set(experiment.rows)
+    with pytest.raises(ValueError, match=r"\[datasets.mnist\] noises: unknown noise 'sym 60'"):
+        read_experiment(experiment_file(("[transitions.volmin]", mnist.replace("pair 40", "sym 60"))))

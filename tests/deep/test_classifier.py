@@ -17,7 +17,7 @@ from unflip.core import corrected_labels  # noqa: E402
 from unflip.deep import MLP, NoisyLabelClassifier  # noqa: E402
 from unflip.metrics import clean_scorer, transition_error  # noqa: E402
 from unflip.models import load  # noqa: E402
-from unflip.noise import corrupt, pairflip  # noqa: E402
+from unflip.noise import corrupt, pairflip, symmetric  # noqa: E402
 from unflip.transition import CrossFitEM, VolMin, VolMinNet  # noqa: E402
 
 T3 = pairflip(3, 0.3)
@@ -300,7 +300,7 @@ def test_augmentation_is_chosen_on_noisy_labels(tmp_path, transition):
     same = NoisyLabelClassifier(method, augment=model.augment_, **settings).fit(X, noisy)
     assert np.array_equal(model.predict_proba(X), same.predict_proba(X))
     model.save(tmp_path / "m")
-    loaded = unflip.load(tmp_path / "m")
+    loaded = load(tmp_path / "m")
     assert loaded.augment_ == model.augment_
     assert np.array_equal(loaded.predict(X), model.predict(X))
 

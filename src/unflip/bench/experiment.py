@@ -21,6 +21,7 @@ class DatasetEntry:
     transition: str | None = None
     subset: int | None = None
     noise_rate: float | None = None
+    noises: tuple[str, ...] | None = None  # only these of the experiment's
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,12 @@ class Experiment:
     @property
     def rows(self) -> list[tuple[str, str]]:
         """Data set and noise of each row of the table."""
-        return [(dataset, noise) for dataset in self.datasets for noise in self.noises]
+        return [(dataset, noise) for dataset in self.datasets for noise in self.noises_of(dataset)]
+
+    def noises_of(self, dataset: str) -> tuple[str, ...]:
+        """Return the noises of a data set: its own choice, or all of the experiment."""
+        own = self.datasets[dataset].noises
+        return self.noises if own is None else own
 
     def protocol(self, name: str | None = None) -> str:
         """Return the name of a protocol after checking it. If None, the first one in the file is used."""
@@ -102,6 +108,7 @@ class Experiment:
         return [
             self._cell(dataset, noise, method, name, int(seed))
             for seed, dataset, noise, method in product(*(kept[key] for key in ("seed", "dataset", "noise", "method")))
+            if noise in self.noises_of(dataset)
         ]
 
     def subset_rows(self, dataset: str, protocol: str) -> int | None:

@@ -77,7 +77,10 @@ FILE: dict[str, Rule] = {
     **{"datasets": FULL_TABLE, "methods": FULL_TABLE, "protocols": FULL_TABLE},
     **{"note": TEXT, "transitions": TABLE, "paper": TABLE, "figures": TABLES},
 }
-DATASET = {"title": TEXT, "network": TABLE, "transition": TEXT, "subset": whole(1), "noise_rate": SHARE}
+DATASET = {
+    **{"title": TEXT, "network": TABLE, "transition": TEXT},
+    **{"subset": whole(1), "noise_rate": SHARE, "noises": NAMES},
+}
 TRAINING = {"epochs": whole(1), "decay_from": whole(0), "batch_size": whole(1), "lr": POSITIVE}
 PROTOCOL = {
     **{"seeds": SEEDS, **TRAINING, "augment": TEXT, "datasets": NAMES},
@@ -174,7 +177,7 @@ def _experiment(table: Table) -> Experiment:
         one_of(chosen["kind"], [*registry.names("transition"), "true"], "estimator of T", f"{place} kind: ")
         if "network" in chosen:
             check_network(chosen["network"], f"{place} network")
-    datasets = {name: _dataset(name, entry, transitions) for name, entry in table["datasets"].items()}
+    datasets = {name: _dataset(name, entry, noises, transitions) for name, entry in table["datasets"].items()}
     protocols = {name: _protocol(name, entry, datasets, transitions) for name, entry in table["protocols"].items()}
     names = {"dataset": list(datasets), "noise": list(noises), "protocol": list(protocols)}
     methods = {name: _method(name, entry, names, transitions) for name, entry in table["methods"].items()}
@@ -186,7 +189,7 @@ def _experiment(table: Table) -> Experiment:
     return experiment
 
 
-def _dataset(name: str, entry: Table, transitions: Table) -> DatasetEntry:
+def _dataset(name: str, entry: Table, noises: Sequence[str], transitions: Table) -> DatasetEntry:
     place = f"[datasets.{name}]"
     if not name.endswith(".npz"):
         one_of(name, [*(known.name for known in catalogue()), "the path of an .npz file"], "data set", f"{place}: ")
@@ -195,7 +198,8 @@ def _dataset(name: str, entry: Table, transitions: Table) -> DatasetEntry:
         check_network(entry["network"], f"{place} network")
     if "transition" in entry:
         one_of(entry["transition"], transitions, "estimator of T", f"{place} transition: ")
-    return DatasetEntry(**entry)
+    own = {"noises": tuple(one_of(n, noises, "noise", f"{place} noises: ") for n in entry.get("noises", noises))}
+    return DatasetEntry(**entry | (own if "noises" in entry else {}))
 
 
 def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], transitions: Table) -> Protocol:
@@ -274,6 +278,6 @@ def _check_whole(experiment: Experiment) -> None:
                 raise ValueError(f"[datasets.{dataset}] needs a network for the deep method {name}")
             if method.transition == "estimated" and data.transition is None:
                 raise ValueError(f"[datasets.{dataset}] needs a transition (an estimator of T) for the method {name}")
-            told = method.settings.get("forget_rate") == "noise rate" and "human" in experiment.noises
+            told = method.settings.get("forget_rate") == "noise rate" and "human" in experiment.noises_of(dataset)
             if told and data.noise_rate is None:
                 raise ValueError(f"[datasets.{dataset}] needs noise_rate for the forget_rate of the method {name}")

@@ -121,6 +121,7 @@ default="mcldce"
     transition_: FloatArray | None
     class_prior_: FloatArray
     network_class_: str
+    augment_: Any
 
     def __init__(
         self,

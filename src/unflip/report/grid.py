@@ -332,8 +332,9 @@ def _absent(results: Results) -> str:
     names = []
     for dataset in experiment.protocols[results.protocol].datasets:
         title = experiment.datasets[dataset].title
-        missing = [noise for noise in experiment.noises if (dataset, noise) not in results.rows]
-        whole = len(missing) == len(experiment.noises)
+        planned = experiment.noises_of(dataset)
+        missing = [noise for noise in planned if (dataset, noise) not in results.rows]
+        whole = len(missing) == len(planned)
         names += [title] if whole else [f"{title} {noise_title(noise)}" for noise in missing]
     names += [entry.title for method, entry in experiment.methods.items() if method not in results.methods]
     return f"Without records: {', '.join(names)}." if names else ""
