@@ -7,6 +7,7 @@ import glob
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -56,7 +57,7 @@ def check_output(path: str | os.PathLike[str]) -> Path:
     if target.suffix.lower() in PARQUET and find_spec("pyarrow") is None:
         raise ModuleNotFoundError("writing Parquet needs pyarrow: pip install 'unflip[data]'")
     check_place(target)
-    _check_no_folder(target)
+    check_replaced(target)
     return target
 
 
@@ -180,7 +181,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write a file, text as UTF-8; a file with this name is replaced."""
     target = Path(path)
     check_place(target)
-    _check_no_folder(target)
+    check_replaced(target)
     with replaced(target) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
     return target
@@ -238,6 +239,7 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     last one wins, whole: each has a file of its own, with a new name, so that no link can be planted under it.
     """
     target = Path(path)
+    check_replaced(target)
     with _outputs() as outputs, _full_disk_is_said(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         _clean_up(target)
@@ -402,9 +404,16 @@ def _umask() -> int:
     return mask
 
 
-def _check_no_folder(target: Path) -> None:
-    if target.is_dir():
+def check_replaced(target: Path) -> None:
+    """Refuse to put a file in the place of a folder or a device, such as /dev/null, or of what a link leads to."""
+    try:
+        mode = os.stat(target).st_mode
+    except OSError:
+        return
+    if stat.S_ISDIR(mode):
         raise IsADirectoryError(f"{target} is a folder; name a file")
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{target} is a device, a pipe or a socket, which no file may replace; name another place")
 
 
 def _to_disk(path: Path) -> None:

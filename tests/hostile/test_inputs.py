@@ -330,14 +330,17 @@ class TestDamage:
             self.fuzz(path, seed)
 
     def fuzz_model(self, model, seeds):
-        """No damage to a model is accepted."""
+        """No damage to a model is accepted, unless it says the same: spaces, or a key that is repeated as it was."""
         for seed in seeds:
             path = model / ("model.json" if seed % 2 else "weights.safetensors")
             whole = path.read_bytes()
             path.write_bytes(damaged(whole, np.random.default_rng(seed)))
-            if path.read_bytes() != whole:
-                with pytest.raises((ValueError, OSError), match="model"):
-                    load(model)
+            try:
+                load(model)
+                assert path.read_bytes() == whole or json.loads(path.read_bytes()) == json.loads(whole)
+            except (ValueError, OSError) as error:
+                text = str(error)
+                assert "model" in text, text
             path.write_bytes(whole)
         load(model)
 

@@ -13,6 +13,8 @@ from unflip.tables.blocks import Block, Engine, reduce_blocks
 from unflip.tables.read import as_labels
 from unflip.tables.sources import ROWS, check_has_labels, find_classes, labeled_like, open_source
 
+HEAVIEST = 1e200  # sum of the weights; times the largest square of a feature, 1e60, it is still a number
+
 
 def class_sums(
     source: Any,
@@ -84,10 +86,8 @@ def class_sums(
     check_has_labels(opened)
     known = check_classes(as_labels(classes))
     sums: ClassSums = reduce_blocks(labeled_like(opened, known), SumsOf(known), threads=threads, engine=engine)
-    if not np.isfinite(sums.scatter).all():  # although those of each block are
-        raise ValueError(
-            "the sums are not finite, because some weights are too large; divide all of them by the largest"
-        )
+    if not sums.weight <= HEAVIEST:
+        raise ValueError(f"the weights sum to {sums.weight:.3g}, too much to sum rows; divide them by the largest")
     names = None if opened.feature_names is None else np.asarray(opened.feature_names)
     return replace(sums, classes=known, feature_names=names)
 
