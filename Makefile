@@ -24,7 +24,7 @@ APT := apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire
 BENCHMARKS := operators transition linear_fit linear_accuracy linear_table deep_step deep_transition deep_accuracy regularisation audit scale
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest browser slow soak audit-deps lint format bench docs clean
+.PHONY: help demo test test-oldest browser slow fuzz soak audit-deps lint format bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 13
@@ -60,6 +60,9 @@ browser:  ## install Chromium for the tests of the page (root on Debian)
 
 slow: $(DEV)  ## run the slow tests
 	$(PYTEST) -m slow --timeout 1800 $(ARGS)
+
+fuzz: $(DEV)  ## run more than 20,000 drawn problems and damaged files, which `make slow` also does
+	$(PYTEST) -m fuzz --timeout 1800 tests/hostile $(ARGS)
 
 # Ten minutes by default: make soak ARGS="--seconds 60 --processes 2"
 soak: $(DEV)  ## let processes write and read shared folders while they are killed and disks are full

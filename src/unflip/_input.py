@@ -183,7 +183,17 @@ def parse_json(text: str) -> Any:
 
 def read_npy(path: PathLike) -> NDArray[Any]:
     """Return the array of an ``.npy`` file, whose size must be the one that its header announces."""
-    # A map is made before any memory is taken, and refuses a header that announces more than there is.
-    mapped = np.load(check_file(path), mmap_mode="r", allow_pickle=False)
-    array: NDArray[Any] = np.array(mapped)
-    return array
+    return np.array(mapped_npy(path))
+
+
+def mapped_npy(path: PathLike) -> NDArray[Any]:
+    """Return the array of an ``.npy`` file as a memory map; whatever is wrong with it is a ValueError.
+
+    A map takes no memory, and refuses a header that announces more than there is. ``numpy.load`` would also open a zip
+    archive of this name.
+    """
+    check_file(path)
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # a damaged header makes NumPy raise all kinds of errors
+        raise ValueError(f"{path} cannot be read as an array: {error}") from error

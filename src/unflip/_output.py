@@ -7,6 +7,7 @@ import glob
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -37,8 +38,9 @@ FULL = {  # how the system reports that there is no room
     errno.EDQUOT: "the quota of the disk is used up",
     errno.EFBIG: "the file would be larger than the system allows",
 }
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a cell begins that a spreadsheet takes for a formula, or a guarded one
-PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# How a cell begins that a spreadsheet takes for a formula, or a guarded one; page.js has the same two.
+FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
+PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 Write = Callable[[Mapping[str, NDArray[Any]]], None]
 
@@ -55,7 +57,7 @@ def check_output(path: str | os.PathLike[str]) -> Path:
     if target.suffix.lower() in PARQUET and find_spec("pyarrow") is None:
         raise ModuleNotFoundError("writing Parquet needs pyarrow: pip install 'unflip[data]'")
     check_place(target)
-    _check_no_folder(target)
+    check_replaced(target)
     return target
 
 
@@ -149,8 +151,8 @@ def _parquet_column(column: NDArray[Any]) -> Any:
 def guarded(cell: Any) -> Any:
     """Return text that a spreadsheet would take for a formula with an apostrophe before it; anything else as it is.
 
-    Such text begins with ``= + - @``, a tab or a return, and is not a number. Text that looks guarded already gets one
-    apostrophe more, so that :func:`unguarded` always returns what there was.
+    Such text begins with ``= + - @``, their full-width forms, a tab or a line break, and is not a number. Text that
+    looks guarded already gets one apostrophe more, so that :func:`unguarded` always returns what there was.
     """
     is_formula = isinstance(cell, str) and FORMULA.match(cell) and not PLAIN_NUMBER.fullmatch(cell)
     return f"'{cell}" if is_formula else cell
@@ -179,7 +181,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write a file, text as UTF-8; a file with this name is replaced."""
     target = Path(path)
     check_place(target)
-    _check_no_folder(target)
+    check_replaced(target)
     with replaced(target) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
     return target
@@ -237,6 +239,7 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     last one wins, whole: each has a file of its own, with a new name, so that no link can be planted under it.
     """
     target = Path(path)
+    check_replaced(target)
     with _outputs() as outputs, _full_disk_is_said(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         _clean_up(target)
@@ -401,9 +404,16 @@ def _umask() -> int:
     return mask
 
 
-def _check_no_folder(target: Path) -> None:
-    if target.is_dir():
+def check_replaced(target: Path) -> None:
+    """Refuse to put a file in the place of a folder or a device, such as /dev/null, or of what a link leads to."""
+    try:
+        mode = os.stat(target).st_mode
+    except OSError:
+        return
+    if stat.S_ISDIR(mode):
         raise IsADirectoryError(f"{target} is a folder; name a file")
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{target} is a device, a pipe or a socket, which no file may replace; name another place")
 
 
 def _to_disk(path: Path) -> None:

@@ -627,7 +627,8 @@ class AnnotatorModel(BaseEstimator):
         self.consensus_ = a.classes[self.posterior_.argmax(axis=1)]
         self.confidence_ = self.posterior_.max(axis=1)
         said = self.fit_.transitions[:, :, :c]
-        self.transitions_ = said / np.maximum(said.sum(axis=2, keepdims=True), TINY)
+        often = said.sum(axis=2, keepdims=True)  # of rules, which may be silent about a class
+        self.transitions_ = np.where(often > 0, said / np.where(often > 0, often, 1), 1 / c)
         self.transition_ = self.fit_.pool
         q = sparse.csr_array((np.ones(len(a.rows)), (a.annotators, a.rows)), shape=(m, n)) @ self.posterior_
         self.coverage_ = np.minimum(q / np.maximum(self.posterior_.sum(axis=0), TINY), 1)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from scipy.stats import norm
 
-from unflip._validation import FloatArray, check_labels, check_same_length, check_transition
+from unflip._validation import FloatArray, check_labels, check_range, check_same_length, check_transition
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
@@ -137,6 +137,7 @@ def instance_dependent(
     if features.ndim != 2 or not np.isfinite(features).all():
         raise ValueError(f"X must be finite numbers of shape (n_samples, n_features); got shape {features.shape}")
     check_same_length(X=features, y=codes)
+    check_range(features)
     rng = _generator(random_state)
     n, d = features.shape
     scale = features.std(axis=0)

@@ -29,6 +29,10 @@ FRAME = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40) % 7, "label": lis
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".jsonl", ".jsonl.gz", ".parquet", ".feather", ".arrow", ".npz", ".safetensors")
 
 
+FUZZED = (".parquet", ".feather", ".npz", ".csv", ".csv.gz", ".jsonl", ".tsv", ".npy", ".safetensors")
+FILE_CASES = (30, 1000)  # of each kind, in `make test` and in `make slow`
+
+
 @pytest.fixture
 def model(tmp_path):
     fitted = MCLDCEClassifier(np.eye(2)).fit(FRAME[["a", "b"]].to_numpy(), FRAME["label"])
@@ -180,13 +184,28 @@ class TestBoundedMemory:
             assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
 
 
+def damaged(content, random):
+    """Return a file's bytes, some of them changed, cut off or repeated."""
+    content = bytearray(content)
+    how = random.integers(4)
+    at = int(random.integers(len(content)))
+    if how == 0:
+        content[at] ^= 1 << int(random.integers(8))
+    elif how == 1:
+        content = content[:at]
+    elif how == 2:
+        content[at : at + 8] = random.bytes(8)
+    else:
+        content[at:at] = content[at // 2 : at]
+    return bytes(content)
+
+
 class TestDamage:
     def test_records_nested_deeply(self, tmp_path):
-        from unflip.bench.cells import Estimate  # noqa: F401
         from unflip.bench.store import Store
 
         class Task:
-            hash = "x"
+            hash, tuning = "x", None
 
         store = Store(tmp_path)
         path = store.path(Task())
@@ -260,23 +279,15 @@ class TestDamage:
         with pytest.raises(ValueError, match="x.npz.*CRC"):
             read_table(path)
 
-    def fuzz(self, path, seed, read=read_table):
-        """Change, cut or repeat bytes: it is read, or refused in a sentence with the name of the file."""
-        random, content = np.random.default_rng(seed), bytearray(path.read_bytes())
-        how = random.integers(4)
-        at = int(random.integers(len(content)))
-        if how == 0:
-            content[at] ^= 1 << int(random.integers(8))
-        elif how == 1:
-            content = content[:at]
-        elif how == 2:
-            content[at : at + 8] = random.bytes(8)
-        else:
-            content[at:at] = content[at // 2 : at]
+    def fuzz(self, path, seed):
+        """Damage a file: it is read, or refused in a sentence with its name."""
         target = path.with_name(f"fuzz{''.join(path.suffixes)}")
-        target.write_bytes(content)
+        target.write_bytes(damaged(path.read_bytes(), np.random.default_rng(seed)))
         try:
-            read(target, "label")
+            if path.suffix == ".npy":
+                next(iter(open_source(target).blocks()))
+            else:
+                read_table(target, "label")
         except (ValueError, OSError) as error:
             text = str(error)
             assert "fuzz" in text, text
@@ -291,23 +302,53 @@ class TestDamage:
             FRAME.to_feather(path)
         elif suffix == ".npz":
             np.savez_compressed(path, **arrays)
+        elif suffix == ".npy":
+            np.save(path, arrays["X"])
+        elif suffix == ".safetensors":
+            pytest.importorskip("safetensors.numpy").save_file(arrays, path)
         elif suffix == ".jsonl":
             FRAME.to_json(path, orient="records", lines=True)
         else:
-            FRAME.to_csv(path, index=False)
+            FRAME.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
         return path
 
+    @pytest.mark.fuzz
     @pytest.mark.filterwarnings("ignore")
-    @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".npz", ".csv", ".csv.gz", ".jsonl"])
+    @pytest.mark.parametrize("suffix", FUZZED)
     def test_fuzz(self, tmp_path, suffix):
         path = self.written(tmp_path, suffix)
-        for seed in range(40):
+        for seed in range(FILE_CASES[0]):
             self.fuzz(path, seed)
 
     @pytest.mark.slow
+    @pytest.mark.fuzz
     @pytest.mark.filterwarnings("ignore")
-    @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".npz", ".csv", ".csv.gz", ".jsonl"])
+    @pytest.mark.parametrize("suffix", FUZZED)
     def test_fuzz_more(self, tmp_path, suffix):
         path = self.written(tmp_path, suffix)
-        for seed in range(1000, 2500):
+        for seed in range(1000, 1000 + FILE_CASES[1]):
             self.fuzz(path, seed)
+
+    def fuzz_model(self, model, seeds):
+        """No damage to a model is accepted, unless it says the same: spaces, or a key that is repeated as it was."""
+        for seed in seeds:
+            path = model / ("model.json" if seed % 2 else "weights.safetensors")
+            whole = path.read_bytes()
+            path.write_bytes(damaged(whole, np.random.default_rng(seed)))
+            try:
+                load(model)
+                assert path.read_bytes() == whole or json.loads(path.read_bytes()) == json.loads(whole)
+            except (ValueError, OSError) as error:
+                text = str(error)
+                assert "model" in text, text
+            path.write_bytes(whole)
+        load(model)
+
+    @pytest.mark.fuzz
+    def test_fuzz_a_model(self, model):
+        self.fuzz_model(model, range(FILE_CASES[0]))
+
+    @pytest.mark.slow
+    @pytest.mark.fuzz
+    def test_fuzz_a_model_more(self, model):
+        self.fuzz_model(model, range(1000, 1000 + FILE_CASES[1]))

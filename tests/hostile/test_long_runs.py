@@ -130,8 +130,43 @@ def test_a_download_killed_at_random_moments(tmp_path):
     assert len(resumed) >= 5
 
 
+class Cluster:
+    """A Dask scheduler and its workers, each a process that can be killed."""
+
+    def __init__(self, folder, n_workers):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        known = folder / f"scheduler-{time.monotonic_ns()}.json"
+        dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
+        self.scheduler = subprocess.Popen([*dask, "--scheduler-file", str(known)], **quiet)
+        dask = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(known), "--no-nanny"]
+        dask += ["--nthreads", "1", "--no-dashboard", "--death-timeout", "60"]
+        self.workers = [subprocess.Popen(dask, **quiet) for _ in range(n_workers)]
+        while not known.exists():
+            time.sleep(0.1)
+        self.address = json.loads(known.read_text())["address"]
+
+    def __enter__(self):
+        from distributed import Client
+
+        with Client(self.address, timeout=60) as client:
+            client.wait_for_workers(len(self.workers), timeout=120)
+        return self
+
+    def __exit__(self, *_):
+        for process in (self.scheduler, *self.workers):
+            process.kill()
+            process.wait()
+
+
+# Of Dask's own processes and sockets, at their end.
+ignore_dask_warnings = pytest.mark.filterwarnings(
+    "ignore:unclosed", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning"
+)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(400)
+@ignore_dask_warnings
 def test_a_dask_scheduler_that_is_killed(tmp_path):
     pytest.importorskip("distributed")
     pd = pytest.importorskip("pandas")
@@ -140,26 +175,50 @@ def test_a_dask_scheduler_that_is_killed(tmp_path):
     for k in range(40):
         frame = pd.DataFrame(random.normal(size=(20_000, 5)), columns=list("abcde"))
         frame.assign(kind=np.where(frame["a"] > 0, "x", "y")).to_csv(tmp_path / "parts" / f"{k}.csv", index=False)
-    scheduler = tmp_path / "scheduler.json"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
-    with subprocess.Popen([*dask, "--scheduler-file", str(scheduler)], **quiet) as process:
-        dask = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(scheduler)]
-        dask += ["--nthreads", "1", "--no-dashboard", "--death-timeout", "20"]
-        with subprocess.Popen(dask, **quiet) as worker:
-            while not scheduler.exists():
-                time.sleep(0.1)
-            address = json.loads(scheduler.read_text())["address"]
-            time.sleep(8)
-            fit = start("fit", tmp_path / "parts", "--label", "kind", "--out", tmp_path / "model", "--dask", address)
-            fit.stderr.readline()  # it tells that it reads
-            process.kill()
-            _, errors = fit.communicate(timeout=200)
-            worker.kill()
+    with Cluster(tmp_path, 1) as cluster:
+        parts, out = tmp_path / "parts", tmp_path / "model"
+        fit = start("fit", parts, "--label", "kind", "--out", out, "--dask", cluster.address)
+        fit.stderr.readline()  # it tells that it reads
+        cluster.scheduler.kill()
+        _, errors = fit.communicate(timeout=200)
     assert fit.returncode == 1
     assert "Traceback" not in errors
     assert "the connection to the Dask scheduler" in errors.strip().splitlines()[-1]
-    assert not (tmp_path / "model").exists()
+    assert not out.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@ignore_dask_warnings
+@pytest.mark.parametrize("killed", ["worker", "scheduler"])
+def test_an_experiment_on_dask_whose_processes_are_killed(experiment_file, tmp_path, killed):  # noqa: F811
+    """In the middle of training: what is lost is trained again, by another worker or by the next run, to the bit."""
+    pytest.importorskip("distributed")
+    pytest.importorskip("torch")
+    network = TINY[TINY.index("[methods.jocor]") : TINY.index("[methods.mcldce-exact]")]
+    text = TINY[: TINY.index("[methods.ridge]")] + network
+    experiment = experiment_file(("epochs = 3", "epochs = 60"), ("seeds = [0]", "seeds = [0, 1]"), text=text)
+    folder = tmp_path / "store"
+    command = [*COMMAND, str(experiment), "--store", str(folder), "--dask"]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with Cluster(tmp_path, 2) as cluster, subprocess.Popen([*command, cluster.address], **pipes) as process:
+        while process.poll() is None and not list(folder.glob("records/[!.]*.json")):
+            time.sleep(0.01)  # two of four are trained at a time; once one has ended, both workers train
+        (cluster.workers[0] if killed == "worker" else cluster.scheduler).kill()
+        _, errors = process.communicate(timeout=400)
+    assert "Traceback" not in errors
+    if killed == "scheduler":
+        assert process.returncode == 1
+        assert "the connection to the Dask cluster is lost; run the same command again" in errors.splitlines()[-1]
+        done = results(Store(folder))
+        assert 1 <= len(done) < 4
+        with Cluster(tmp_path, 2) as cluster:
+            subprocess.run([*command, cluster.address], check=True, stdout=subprocess.DEVNULL)
+    assert process.returncode == (0 if killed == "worker" else 1)
+    cells = read_experiment(experiment).cells()
+    for cell, record in zip(cells, Store(folder).records(cells), strict=True):
+        plain = json.loads(json.dumps(work(cell, None, None, None)["result"]))  # in this process, never interrupted
+        assert record["result"] | {"seconds": 0} == plain | {"seconds": 0}
 
 
 @pytest.mark.slow

@@ -12,8 +12,12 @@ import pytest
 from tests.hostile.conftest import full_disk, invoke, start
 from unflip import MCLDCEClassifier, load
 from unflip._output import guarded, replaced_folder, together, unguarded, write_columns, write_whole
+from unflip.commands import read_transition, write_transition
+from unflip.commands.fit import Noise
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits and modes of POSIX")
+FORMULAS = ("=1+1", "+x", "-cmd|' /C calc'!A0", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1+1", "'=x", "''@", "'-5")
+PLAIN = ("-5", "+1.5e3", "a=1", "'quoted'", "", "'", "-.5")
 
 
 def everything(folder):
@@ -146,14 +150,11 @@ class TestPlaces:
 
 
 class TestFormulas:
-    CELLS = ("=1+1", "+x", "-cmd|' /C calc'!A0", "@SUM(A1)", "\tx", "\rx", "'=x", "''@", "'-5")
-    PLAIN = ("-5", "+1.5e3", "a=1", "'quoted'", "", "'", "-.5")
-
     def test_guarded_and_back(self):
-        for cell in (*self.CELLS, *self.PLAIN):
+        for cell in (*FORMULAS, *PLAIN):
             assert unguarded(guarded(cell)) == cell
-        assert all(guarded(cell) == f"'{cell}" for cell in self.CELLS)
-        assert all(guarded(cell) == cell for cell in (*self.PLAIN, -5, 1.5, None))
+        assert all(guarded(cell) == f"'{cell}" for cell in FORMULAS)
+        assert all(guarded(cell) == cell for cell in (*PLAIN, -5, 1.5, None))
 
     def test_of_predictions(self, folder, tmp_path):
         pd = pytest.importorskip("pandas")
@@ -166,6 +167,30 @@ class TestFormulas:
             assert pd.read_csv(tmp_path / "out.csv")["name"].tolist() == expected
         done = invoke("predict", folder / "model", tmp_path / "in.csv", "--out", tmp_path / "out.parquet")
         assert pd.read_parquet(tmp_path / "out.parquet")["name"].tolist() == ["=1+1", "-2x", "plain"]
+
+    def test_of_a_transition_matrix_and_back(self, tmp_path):
+        pytest.importorskip("matplotlib")
+        names, T = np.array(["'=x", "-1", "=x"]), np.array([[0.5, 0.2, 0.3], [0.1, 0.8, 0.1], [0, 0.4, 0.6]])
+        path = write_transition(Noise.of(names, T), tmp_path / "noise") / "transition.csv"
+        assert path.read_text().splitlines()[0] == "clean,''=x,-1,'=x"
+        assert np.array_equal(read_transition(path, names), T)
+        raw = tmp_path / "raw.csv"
+        raw.write_text(path.read_text().replace("'=", "="))
+        assert np.array_equal(read_transition(raw, names), T)
+
+    @pytest.mark.parametrize(("options", "guard"), [((), "'"), (("--raw",), "")])
+    def test_of_a_consensus(self, tmp_path, options, guard):
+        pd = pytest.importorskip("pandas")
+        pytest.importorskip("jinja2")
+        rows = [(f"@{k}", f"-{who}", "=yes" if k % 2 else "+no") for k in range(6) for who in ("ann", "bob")]
+        pd.DataFrame(rows, columns=["item", "who", "said"]).to_csv(tmp_path / "long.csv", index=False)
+        columns = ("--item", "item", "--annotator", "who", "--label", "said")
+        done = invoke("consensus", tmp_path / "long.csv", *columns, "--out", tmp_path / "out", *options)
+        assert done.exit_code == 0, done.output
+        found = pd.read_csv(tmp_path / "out" / "consensus.csv")
+        assert found["name"].tolist() == [f"{guard}@{k}" for k in range(6)]
+        assert set(found["label"]) == {f"{guard}=yes", f"{guard}+no"}
+        assert set(pd.read_csv(tmp_path / "out" / "annotators.csv")["annotator"]) == {f"{guard}-ann", f"{guard}-bob"}
 
     @pytest.mark.parametrize("options", [(), ("--raw",)])
     def test_an_audit_and_back(self, folder, tmp_path, options):

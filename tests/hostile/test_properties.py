@@ -3,6 +3,8 @@
 Every problem is drawn from a seed. Numbers may be tiny, huge, equal or shifted, weights may mix orders of magnitude,
 rows may repeat, and classes may be few, many or empty. A problem is refused in a sentence of ours, or it is solved: all
 probabilities are finite and sum to one, T is row-stochastic, and what PROMISES says holds.
+
+    make fuzz            these, and the damaged files of test_inputs.py
 """
 
 import warnings
@@ -11,12 +13,31 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
 
 from unflip import registry
-from unflip.core import clean_posterior, clean_prior, corrected_labels, mixing_matrix
-from unflip.core.ldce import project_to_simplex
-from unflip.metrics import clean_accuracy, transition_error
-from unflip.noise import corrupt, pairflip, symmetric
+from unflip.audit import find_label_errors
+from unflip.core import (
+    ClassSums,
+    clean_centroid,
+    clean_posterior,
+    clean_prior,
+    corrected_labels,
+    decomposed_risk,
+    imputation_matrix,
+    inverted_posterior,
+    linear_risk,
+    mixing_matrix,
+    project_to_simplex,
+)
+from unflip.corrected import CorrectedClassifier
+from unflip.crowd import AnnotatorModel
+from unflip.linear import class_sums
+from unflip.metrics import centroid_error, clean_accuracy, clean_scorer, transition_error
+from unflip.noise import asymmetric, corrupt, instance_dependent, pairflip, symmetric
+from unflip.transition import RidgeEM, estimate_transition, sample_rows
+
+pytestmark = pytest.mark.fuzz
 
 # What changes nothing beyond rounding, if T is given (docs/reliability.md): another order of the rows or of the
 # classes, another unit for all columns or for each, an offset, rows repeated instead of weighted, and an empty class.
@@ -61,7 +82,7 @@ def test_every_estimator_is_here():
     assert ENTRIES.keys() == PROMISES.keys()
 
 
-@np.errstate(over="ignore")  # some numbers are too large for float32
+@np.errstate(over="ignore", invalid="ignore")  # some numbers are too large for float32
 def drawn(random, wild=True):
     """Return a problem: X, y, weights or None, and T."""
     n, d, c = int(random.integers(20, 50)), int(random.integers(1, 5)), int(random.integers(2, 5))
@@ -74,6 +95,8 @@ def drawn(random, wild=True):
     if wild:
         for _ in range(int(random.integers(3))):
             how, j = random.integers(8), int(random.integers(d))
+            if how != 6:
+                X = X.astype(float)
             if how == 0:
                 X[:, j] *= 10.0 ** random.integers(-160, 160)
             elif how == 1:
@@ -87,7 +110,7 @@ def drawn(random, wild=True):
             elif how == 5:
                 X[random.integers(n), j] = 10.0 ** random.integers(-300, 300)
             elif how == 6:
-                X = X.astype(np.float32)
+                X = X.astype(random.choice([np.float32, np.float16, np.int16, bool]))
             else:
                 X = X[random.integers(n, size=n)]
             X = np.nan_to_num(X)  # what overflows in float32 becomes its largest number
@@ -189,7 +212,8 @@ def function_case(seed):
     T = random.dirichlet(np.full(c, 10.0 ** random.integers(-3, 3)), size=c)
     T = 0.55 * np.eye(c) + 0.45 * T
     prior = random.dirichlet(np.full(c, 10.0 ** random.integers(-3, 3)))
-    for made in (symmetric(c, 0.4), pairflip(c, 0.4)):
+    i, j = random.choice(c, size=2, replace=False)
+    for made in (symmetric(c, 0.4), pairflip(c, 0.4), asymmetric(c, {int(i): (int(j), 0.3)})):
         np.testing.assert_allclose(made.sum(axis=1), 1)
     found = clean_prior(prior, T)
     assert np.isfinite(found).all()
@@ -201,41 +225,186 @@ def function_case(seed):
         M = mixing_matrix(T, found, operator)
         np.testing.assert_allclose(M.sum(axis=1), 1)
     np.testing.assert_allclose(T @ corrected_labels(T), np.eye(c), atol=1e-7)
+    np.testing.assert_array_equal(imputation_matrix(i, j, c) @ imputation_matrix(i, j, c), np.eye(c))
     scores = random.normal(size=(n, c)) * 10.0 ** random.integers(-30, 30)
     proba = project_to_simplex(scores)
     assert (proba >= 0).all()
     np.testing.assert_allclose(proba.sum(axis=1), 1)
     np.testing.assert_allclose(project_to_simplex(scores[:, order]), proba[:, order], atol=1e-9)
     y = random.integers(c, size=n)
-    posterior = clean_posterior(random.dirichlet(np.ones(c), size=n), y, T)
-    assert np.isfinite(posterior).all()
-    np.testing.assert_allclose(posterior.sum(axis=1), 1)
+    q = random.dirichlet(np.full(c, 10.0 ** random.integers(-3, 3)), size=n)
+    for posterior in (clean_posterior(q, y, T), inverted_posterior(q, T, found)):
+        assert np.isfinite(posterior).all()
+        np.testing.assert_allclose(posterior.sum(axis=1), 1)
     weights = 10.0 ** random.integers(-300, 300, size=n) if seed % 2 else random.integers(1, 4, size=n)
-    score = clean_accuracy(y, random.integers(c, size=n), T, sample_weight=weights, classes=np.arange(c))
+    risk = decomposed_risk(scores, y, corrected_labels(T), weights)
+    assert np.isfinite(risk.total)
+    hits = random.integers(c, size=n)
+    score = clean_accuracy(y, hits, T, sample_weight=weights, classes=np.arange(c))
     assert np.isfinite(score.estimate)
     assert score.low <= score.high
     assert transition_error(T, T[np.ix_(order, order)]) >= 0 == transition_error(T, T)
 
 
+def sums_case(seed):
+    """Sum, sample and corrupt a wild problem: by class, in blocks, and by noise that depends on the sample."""
+    random = np.random.default_rng(seed)
+    X, y, weights, T = drawn(random)
+    c, d = len(T), X.shape[1]
+    try:
+        sums = class_sums(X, y, weights=weights, classes=np.arange(c), rows=7)
+        whole = ClassSums.of(np.asarray(X, dtype=np.float64), y, c, weights)
+        np.testing.assert_allclose(sums.counts, whole.counts)
+        centroid = clean_centroid(sums, T)
+        assert np.isfinite(centroid).all()
+        assert centroid_error(centroid, centroid) == 0
+        risk = linear_risk(sums, random.normal(size=(c, d)), random.normal(size=c), corrected_labels(T))
+        assert np.isfinite(risk.total)
+    except Exception as error:
+        is_sentence(error)
+    try:
+        noisy = instance_dependent(X, y, 0.3, random_state=0, classes=np.arange(c))
+        assert set(noisy) <= set(range(c))
+    except Exception as error:
+        is_sentence(error)
+    sample = sample_rows(X, 10, y=y)
+    assert len(sample.X) == len(sample.y) == 10
+
+
+def crowd_case(seed):
+    """Join the labels of annotators, some of whom are missing, alike, mad or silent."""
+    random = np.random.default_rng(seed)
+    n, m, c = int(random.integers(2, 40)), int(random.integers(1, 7)), int(random.integers(2, 5))
+    y = random.integers(c, size=n)
+    rates = 0.9 * random.random(m) * (1 - 1 / c)
+    Y = np.stack([corrupt(y, symmetric(c, p), random_state=k, classes=np.arange(c)) for k, p in enumerate(rates)], 1)
+    Y[random.random((n, m)) < random.random()] = -1
+    Y[:, random.integers(m)] = random.integers(c)
+    model = AnnotatorModel(hard_rows=bool(random.integers(2)), abstain=["auto", True, False][random.integers(3)])
+    model.set_params(strength=[None, 1e-300, 1.0, 1e300][random.integers(4)], classes=np.arange(c))
+    try:
+        model.fit(Y, proba=None if random.integers(2) else random.dirichlet(np.full(c, 0.01), size=n))
+    except Exception as error:
+        is_sentence(error)
+        return
+    for rows in (model.posterior_, model.transition_, *model.transitions_):
+        assert np.isfinite(rows).all()
+        np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-9)
+    assert np.isfinite(model.quality_).all()
+
+
+def audit_case(seed):
+    """Audit a wild problem by a model of ours, one of scikit-learn's, or probabilities."""
+    random = np.random.default_rng(seed)
+    X, y, weights, T = drawn(random)
+    how = seed % 3
+    q = random.dirichlet(np.full(len(T), 10.0 ** random.integers(-3, 3)), size=len(y))
+    given = {"y": y, "pred_probs": q} if how == 0 else {"X": X, "y": y}
+    classifier = (None, model_of("MCLDCEClassifier", T), LogisticRegression())[how]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            errors = find_label_errors(
+                **given, classifier=classifier, transition=T, cv=3, sample_weight=weights, random_state=0
+            )
+    except Exception as error:
+        is_sentence(error)
+        return
+    for rows in (errors.posterior, errors.proba, errors.transition):
+        assert np.isfinite(rows).all()
+        np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-9)
+    assert ((errors.scores >= 0) & (errors.scores <= 1)).all()
+    assert np.isfinite([errors.total, *errors.interval]).all()
+
+
+def corrected_case(seed):
+    """Correct a model of scikit-learn for a given T."""
+    random = np.random.default_rng(seed)
+    X, y, weights, T = drawn(random)
+    model = CorrectedClassifier(LogisticRegression(), transition=T, random_state=0)
+    try:
+        model = fitted(model, X, y, weights)
+        check_sound(model, X)
+        score = clean_scorer(T, classes=model.classes_)(model, X, y)
+        assert np.isfinite(score)
+    except Exception as error:
+        is_sentence(error)
+
+
+def estimate_case(seed):
+    """Estimate T by ridge regression, and by name."""
+    random = np.random.default_rng(seed)
+    X, y, weights, _ = drawn(random)
+    for method in (RidgeEM(), ("volmin", "anchor", "dual-t", "hoc", "ridge-em")[seed % 5]):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                T = estimate_transition(X, y, method, sample_weight=weights, random_state=0)
+        except Exception as error:
+            is_sentence(error)
+            continue
+        assert (T >= 0).all()
+        np.testing.assert_allclose(T.sum(axis=1), 1, atol=1e-9)
+
+
+def network_case(seed):
+    """Train a small network for an epoch."""
+    from unflip.deep import NoisyLabelClassifier
+
+    random = np.random.default_rng(seed)
+    X, y, weights, T = drawn(random)
+    methods = registry.names("deep")
+    model = NoisyLabelClassifier(methods[seed % len(methods)], transition=T, epochs=1, device="cpu", random_state=0)
+    model.set_params(network_options={"hidden": 8}, batch_size=16)
+    try:
+        check_sound(fitted(model, X, y, weights), X)
+    except Exception as error:
+        is_sentence(error)
+
+
 QUICK = [name for name in PROMISES if name not in SLOW]
 KEPT = [(name, promise) for name, promises in PROMISES.items() for promise in sorted(promises)]
+# How many problems are drawn in `make test`, and in `make slow`, where cheap ones are drawn more often.
+CASES = {
+    function_case: (500, 4000),
+    sums_case: (60, 2000),
+    crowd_case: (40, 2000),
+    audit_case: (12, 300),
+    estimate_case: (10, 300),
+    corrected_case: (3, 300),
+    network_case: (0, 200),
+}
+ESTIMATOR_CASES, SLOW_CASES, PROMISE_CASES = (15, 500), (0, 150), (2, 20)
+CHUNKS = 4  # of the slow ones, so that two processes share them
 
 
-def test_functions():
-    for seed in range(820):
-        function_case(seed)
+def test_enough_cases():
+    """1,000 with the damaged files in `make test`, and 20,000 in `make slow`."""
+    from tests.hostile.test_inputs import FILE_CASES, FUZZED
+
+    for k, least in enumerate((1000, 20_000)):
+        estimators = len(QUICK) * ESTIMATOR_CASES[k] + len(SLOW) * SLOW_CASES[k]
+        promises = sum(PROMISE_CASES[k] for name, _ in KEPT if k or name in QUICK)
+        files = len(FUZZED) * FILE_CASES[k]
+        assert sum(n[k] for n in CASES.values()) + estimators + promises + files >= least
+
+
+@pytest.mark.parametrize("case", [case for case, (n, _) in CASES.items() if n])
+def test_cases(case):
+    for seed in range(CASES[case][0]):
+        case(seed)
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_estimators(name):
-    for seed in range(15):
+    for seed in range(ESTIMATOR_CASES[0]):
         estimator_case(name, seed)
 
 
 @pytest.mark.parametrize(("name", "promise"), [kept for kept in KEPT if kept[0] in QUICK])
 def test_promises(name, promise):
-    promise_case(name, promise, 0)
-    promise_case(name, promise, 1)
+    for seed in range(PROMISE_CASES[0]):
+        promise_case(name, promise, seed)
 
 
 @pytest.mark.parametrize("name", ["ForwardLogisticClassifier", "ULEClassifier", "VolMin"])
@@ -247,20 +416,22 @@ def test_an_empty_class(name):
 
 @pytest.mark.slow
 class TestMore:
-    """With the fast ones, more than 20,000 problems."""
-
-    def test_functions(self):
-        for seed in range(1000, 18_000):
-            function_case(seed)
+    @pytest.mark.parametrize("chunk", range(CHUNKS))
+    @pytest.mark.parametrize("case", CASES)
+    def test_cases(self, case, chunk):
+        if case is network_case:
+            pytest.importorskip("torch")
+        for seed in range(1000 + chunk, 1000 + CASES[case][1], CHUNKS):
+            case(seed)
 
     @pytest.mark.parametrize("name", PROMISES)
     def test_estimators(self, name):
-        for seed in range(1000, 1000 + (20 if name in SLOW else 300)):
+        for seed in range(1000, 1000 + (SLOW_CASES if name in SLOW else ESTIMATOR_CASES)[1]):
             estimator_case(name, seed)
 
     @pytest.mark.parametrize(("name", "promise"), KEPT)
     def test_promises(self, name, promise):
-        for seed in range(1000, 1003 if name in SLOW else 1010):
+        for seed in range(1000, 1000 + PROMISE_CASES[1]):
             promise_case(name, promise, seed)
 
 

@@ -18,6 +18,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from tests.hostile.test_outputs import FORMULAS, PLAIN
+from unflip._output import guarded, write_columns
 from unflip.page import ComparedClassifier, Example, Page, Suspect, write_page
 
 HOSTILE = "<script>alert(1)</script>"
@@ -252,11 +254,11 @@ def test_ticks_and_the_export_of_them(screen, downloads):
     content = exported(screen, downloads)
     assert content.decode() == (
         'name,given,corrected\r\n"x""onerror=alert(1)>.png",cat,dog\r\n'
-        '"naïve, 猫.png",-1,"=cow, or ""ox""\nor \'-1\'"\r\n'
+        '"naïve, 猫.png",-1,"\'=cow, or ""ox""\nor \'-1\'"\r\n'
     )
 
 
-def test_tick_all_shown_obeys_the_filter_and_exports_what_came(screen, downloads):
+def test_tick_all_shown_obeys_the_filter_and_exports_all(screen, downloads):
     screen.pick("filter-given", "cat")
     assert screen["tick-shown"].text == "Tick all 2 shown"
     screen.click("#tick-shown")
@@ -266,9 +268,10 @@ def test_tick_all_shown_obeys_the_filter_and_exports_what_came(screen, downloads
     screen.click("#tick-shown")
     assert screen.ticks() == [True] * 6
     rows = list(csv.reader(io.StringIO(exported(screen, downloads).decode(), newline="")))
-    assert rows == [["name", "given", "corrected"], *([s.name, s.given, s.suggested] for s in few())]
+    expected = [[guarded(value) for value in (s.name, s.given, s.suggested)] for s in few()]
+    assert rows == [["name", "given", "corrected"], *expected]
     # "=1+1.png" and the class "=cow..." twice; -1 is a number and no formula
-    assert screen["warning"].text.startswith("3 values begin like a formula and were not altered")
+    assert screen["warning"].text.startswith("3 values begin like a formula and got an apostrophe")
     screen.pick("filter-given", "cat")
     screen.click("#untick-shown")
     screen.pick("filter-given", "all")
@@ -276,6 +279,31 @@ def test_tick_all_shown_obeys_the_filter_and_exports_what_came(screen, downloads
     assert not screen["warning"].is_displayed()
     screen.click("#untick")
     assert screen["ticked"].text == "0 accepted"
+
+
+def test_the_export_is_guarded_and_applied_as_it_came(show, downloads, tmp_path):
+    """The script guards the same cells as Python does, and `apply` finds the rows and the labels without the guard."""
+    pytest.importorskip("pandas")
+    from unflip.commands import apply_corrections
+
+    names = [*FORMULAS, *filter(None, PLAIN)]
+    labels = ("=cat", "'-dog")
+    page = make([Suspect(name, labels[k % 2], labels[1 - k % 2], 0.9) for k, name in enumerate(names)], labels)
+    screen = show(page)
+    screen.click("#tick-shown")
+    rows = list(csv.reader(io.StringIO(exported(screen, downloads).decode(), newline="")))[1:]
+    assert rows == [[guarded(value) for value in (s.name, s.given, s.suggested)] for s in page.suspects]
+    assert [row[0] for row in rows] == [*(f"'{name}" for name in FORMULAS), *filter(None, PLAIN)]
+    screen["filter-name"].send_keys("x")  # of these, only those that a table has: it is read without spaces
+    screen.click("#untick-shown")
+    exported(screen, downloads)
+    kept = [s for s in page.suspects if "x" not in s.name]
+    data = tmp_path / "data.csv"
+    columns = {"id": np.array([s.name for s in kept]), "kind": np.array([s.given for s in kept])}
+    write_columns(data, columns, raw=True)
+    apply_corrections(downloads / "corrected-labels.csv", data, tmp_path / "new.csv", label="kind", id="id")
+    with (tmp_path / "new.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file))[1:] == [[s.name, s.suggested] for s in kept]
 
 
 def test_filters_by_what_is_ticked_without_moving_rows_under_the_pointer(screen):

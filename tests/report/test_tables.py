@@ -215,6 +215,14 @@ def test_csv_round_trip(experiment, records):
     assert (gce["paper_mean"], gce["paper_deviation"], gce["transition_error"]) == ("95.88", "0.01", "")
 
 
+def test_a_formula_is_guarded_in_csv(experiment, records):
+    results = gather(experiment, records, "paper")
+    named = dataclasses.replace(experiment, methods={"=gce": experiment.methods["gce"]})
+    cells = {(dataset, noise, f"={method}"): cell for (dataset, noise, method), cell in results.cells.items()}
+    results = dataclasses.replace(results, experiment=named, cells=cells)
+    assert {line["method"] for line in csv.DictReader(io.StringIO(csv_table(results)))} == {"'=gce"}
+
+
 def test_a_missing_cell_is_empty_in_csv(experiment, records):
     lines = csv.DictReader(io.StringIO(csv_table(gather(experiment, records, "paper"))))
     (missing,) = [line for line in lines if line["trials"] == "0"]

@@ -7,6 +7,7 @@ noises or protocols. ``docs/experiments.md`` describes every key.
 """
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -118,7 +119,7 @@ def find_experiment(given: str | Path) -> tuple[Path, Path]:
             return path, Path("results")
     elif not path.exists() and path.suffix != ".toml":
         raise ValueError(f"there is no file {path}, and no experiment of this name; those are {', '.join(shipped)}")
-    return path, path.resolve().parent.parent / "results"
+    return path, Path(os.path.realpath(path)).parent.parent / "results"
 
 
 def read_experiment(path: str | Path) -> Experiment:

@@ -1,6 +1,7 @@
 """The store: one JSON file per cell and per T, each written whole or not at all. Copying files merges two stores."""
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -36,6 +37,8 @@ class Store:
 
     def __init__(self, folder: str | Path, refresh_stale: bool = False) -> None:
         self.folder = Path(folder)
+        if os.path.lexists(folder) and not self.folder.is_dir():
+            raise NotADirectoryError(f"{folder} is not a folder, but records are kept in one; name another place")
         self.refresh_stale = refresh_stale
         self.damaged: list[Path] = []
         self._locks: dict[str, FileLock] = {}

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,10 @@ class DaskPool:
     def __init__(self, address: str, data_dir: str | None = None, timeout: float = 10) -> None:
         from distributed import Client
 
+        from unflip.tables._dask import silent
+
+        self.silence = ExitStack()
+        self.silence.enter_context(silent())
         try:
             self.client = Client(address, timeout=timeout)
         except (OSError, TimeoutError, ValueError) as error:
@@ -127,10 +131,13 @@ class DaskPool:
                 return []
 
     def close(self) -> None:
+        is_lost = self.client.status != "running"
         with suppress(Exception):  # whatever a client without a scheduler makes of it
             self.client.cancel(list(self.futures))
         with suppress(Exception):
             self.client.close()
+        if not is_lost:  # its threads would still log tracebacks after the sentence
+            self.silence.close()
 
 
 @contextmanager

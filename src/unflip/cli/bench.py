@@ -188,7 +188,8 @@ def _read(
                 errors.append(error)
         if not found:
             raise errors[0]
-    return plan, found, Store(folder or results / plan.name)
+        records = Store(folder or results / plan.name)
+    return plan, found, records
 
 
 def _pool(cells: "Sequence[Cell]", records: "Store", jobs: int, data_dir: str | None, dask: str | None) -> "Pool":

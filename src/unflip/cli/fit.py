@@ -1,5 +1,6 @@
 """``unflip fit``: from a table to a saved model."""
 
+import os
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -201,15 +202,17 @@ def _check(network: str, epochs: int | None, out: Path, page: Path | None, missi
 
     check_network(network, epochs)
     check_model_folder(out)
+    model = Path(os.path.realpath(out))
     if missing is not None:
         if str(missing) == "-":
             raise ValueError("--predict-missing needs a file, because standard output tells of the fit")
         check_output(missing)
-        if out.resolve() in missing.resolve().parents:
+        if model in Path(os.path.realpath(missing)).parents:
             raise ValueError(f"{missing} would be inside the folder of the model, {out}; choose another place")
     if page is not None:
         check_folder(page, FILES)
-        if page.resolve() == out.resolve() or out.resolve() in page.resolve().parents:
+        place = Path(os.path.realpath(page))
+        if model in (place, *place.parents):
             raise ValueError(f"the page {page} would be inside the folder of the model, {out}; choose another folder")
 
 

@@ -35,7 +35,7 @@ Drop = Annotated[list[str] | None, Option(metavar="COLUMN", help="Leave this col
 ImageSize = Annotated[str | None, Option(metavar="HEIGHTxWIDTH", help="Resize the images of a folder, e.g. to 32x32.")]
 TEXT = (
     "What columns of free text become: TF-IDF of words and characters, its 100 main directions (lsa), or static "
-    "embeddings (wordllama, which needs unflip[text])."
+    "embeddings (wordllama, which needs unflip\\[text])."
 )
 TextOption = Annotated[Text, Option("--text", help=TEXT)]
 MODEL = (

@@ -172,7 +172,7 @@ def required(label: str | None, data: Path | list[Path]) -> str:
 def called(data: Path | list[Path], whole: bool = True) -> str:
     """Return what DATA is called in a sentence: its path, or only the last part of it."""
     first, *others = data if isinstance(data, list) else [data]
-    name = "standard input" if str(first) == "-" else str(first) if whole else first.resolve().name
+    name = "standard input" if str(first) == "-" else str(first) if whole else os.path.basename(os.path.realpath(first))
     return f"{name} and {len(others)} more" if others else name
 
 

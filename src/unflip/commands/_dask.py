@@ -1,12 +1,13 @@
 """Connect to a Dask cluster by its address."""
 
-import logging
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 
 from distributed import Client, KilledWorker
 from distributed.comm import CommClosedError
+
+from unflip.tables._dask import silent
 
 TIMEOUT = 10  # seconds to wait for the scheduler
 
@@ -18,7 +19,7 @@ def connected(address: str) -> Iterator[None]:
         client = Client(address, timeout=TIMEOUT)
     except (OSError, TimeoutError, ValueError) as error:
         raise ValueError(f"there is no Dask scheduler at {address}: {error}") from error
-    with client, _silent():
+    with client, silent():
         if not client.ncores():
             raise ValueError(f"the Dask scheduler at {address} has no workers; start some with `dask worker {address}`")
         try:
@@ -31,15 +32,3 @@ def connected(address: str) -> Iterator[None]:
                 lost = f"the connection to the Dask scheduler at {address} was lost; nothing was written"
                 raise ConnectionError(f"{lost}. Start it and run the same command again") from error
             raise
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep Dask's log of a lost connection, with its tracebacks, out of the answer, which says it in one sentence."""
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -21,6 +21,7 @@ from unflip._output import (
     SEPARATORS,
     check_apart,
     check_place,
+    check_replaced,
     replaced,
     replaced_folder,
     together,
@@ -132,8 +133,8 @@ def read_corrections(path: str | os.PathLike[str], least: float = 0.0) -> list[C
     with source.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, delimiter=SEPARATORS[source.suffix.lower()])
         there = list(reader.fieldnames or ())
-        # The page exports values as they are, in a file without suggestions.
-        plain = (lambda cell: cell) if "suggested" not in there or _noted(source).get("raw") else unguarded
+        # audit --raw writes suggestions as they are; the page always guards its export, which has none.
+        plain = (lambda cell: cell) if "suggested" in there and _noted(source).get("raw") else unguarded
         if "name" not in there or not {"corrected", "suggested"} & set(there):
             raise ValueError(
                 f"{source} must have the columns name, and corrected or suggested; it has {', '.join(there)}"
@@ -178,6 +179,8 @@ def _check_paths(source: Path, target: Path, log: Path, corrections: Path) -> No
         raise ValueError(f"{target} must end like {source.name}: it is a copy with other labels, of the same kind")
     for path in (target, log):
         check_place(path)
+        if path == log or not source.is_dir():
+            check_replaced(path)
     check_apart([target, log], [source, corrections])
 
 
@@ -367,7 +370,7 @@ def _write_arrow(source: Path, target: Path, wanted: Wanted, label: str | None, 
 
     label, is_parquet = _needed(label, source), _kind(source) == ".parquet"
     names, labels = _names_and_labels(source, label, id)
-    table = parquet.read_table(source) if is_parquet else feather.read_table(source)
+    table = parquet.read_table(source) if is_parquet else feather.read_table(source)  # after it has been checked
     column, changes = table.column(label), _Changes(wanted, source)
     values = column.to_pylist()
     kept = np.flatnonzero(~missing_labels(np.array(values, dtype=object)))  # rows without a label were not judged
@@ -383,7 +386,10 @@ def _write_arrow(source: Path, target: Path, wanted: Wanted, label: str | None, 
     field = table.schema.field(label).with_type(changed.type)
     table = table.set_column(place, field, changed)
     with replaced(target) as partial:
-        parquet.write_table(table, partial) if is_parquet else feather.write_feather(table, str(partial))
+        if is_parquet:
+            parquet.write_table(table, partial, write_page_checksum=True)
+        else:
+            feather.write_feather(table, str(partial))
     return done
 
 

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from unflip import __version__
-from unflip._input import check_file, read_npy
-from unflip._output import write_columns
+from unflip._input import read_npy
+from unflip._output import unguarded, write_columns
 from unflip._validation import FloatArray, IntArray
 from unflip.audit import LabelAuditor, LabelErrors, find_label_errors
 from unflip.audit.exchange import WRITERS, Task, task_text
@@ -224,12 +224,10 @@ def read_probabilities(path: str | os.PathLike[str], table: Table) -> FloatArray
     classes, n = np.unique(labels(table)), len(table.names)
     suffix = Path(path).suffix.lower()
     if suffix in (".npy", ".npz"):
-        check_file(path)
-        try:
-            proba = read_npy(path) if suffix == ".npy" else next(iter(read_arrays(Path(path)).values()))
-        except (OSError, ValueError, StopIteration) as error:
-            raise ValueError(f"{path} cannot be read as an array: {error}") from error
-        return np.asarray(proba, dtype=np.float64)
+        arrays = [read_npy(path)] if suffix == ".npy" else [*read_arrays(Path(path)).values()]
+        if len(arrays) != 1 or arrays[0].dtype.kind not in "fiub":
+            raise ValueError(f"{path} must hold one array of numbers, the probabilities; it holds {len(arrays)} arrays")
+        return np.asarray(arrays[0], dtype=np.float64)
     frame = read_table(path, False, kinds={"name": "category"}).X  # a name is read as it is written
     chosen = []
     for label in map(str, classes.tolist()):
@@ -239,11 +237,14 @@ def read_probabilities(path: str | os.PathLike[str], table: Table) -> FloatArray
         chosen.append(name)
     proba = frame[chosen].to_numpy(dtype=np.float64, na_value=np.nan)
     if "name" in frame.columns:
-        places = {str(name): k for k, name in enumerate(frame["name"].tolist())}
-        lost = [str(name) for name in table.names.tolist() if str(name) not in places]
+        there, wanted = ([str(name) for name in names] for names in (frame["name"].tolist(), table.names.tolist()))
+        if not {*wanted} <= {*there}:  # names that unflip predict wrote may be guarded
+            there = [unguarded(name) for name in there]
+        places = {name: k for k, name in enumerate(there)}
+        lost = [name for name in wanted if name not in places]
         if lost:
             raise ValueError(f"{path} has no probabilities of {len(lost):,} of {n:,} rows, such as {lost[0]!r}")
-        return proba[[places[str(name)] for name in table.names.tolist()]]
+        return proba[[places[name] for name in wanted]]
     if len(proba) != n:
         raise ValueError(f"{path} has {len(proba):,} rows, but the data have {n:,}; give one for each, or their names")
     return proba

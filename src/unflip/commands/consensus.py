@@ -87,12 +87,18 @@ def annotated_table(
 
 
 def write_consensus(
-    crowd: AnnotatorModel, names: Any, folder: str | os.PathLike[str], *, title: str, n_next: int = NEXT
+    crowd: AnnotatorModel,
+    names: Any,
+    folder: str | os.PathLike[str],
+    *,
+    title: str,
+    n_next: int = NEXT,
+    raw: bool = False,
 ) -> dict[str, Any]:
     """Write the consensus, the annotators, the rows to label next and a page to a folder, and return the summary.
 
     ``names`` are those of the rows. The folder appears whole or not at all; an earlier result is replaced, any other
-    folder is refused.
+    folder is refused. Unless ``raw``, text that a spreadsheet would take for a formula gets an apostrophe.
     """
     from unflip.page import write_crowd_page
 
@@ -132,14 +138,14 @@ def write_consensus(
     with written_folder(folder, FILES) as partial:
         (partial / FILES[0]).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         sure = {"name": names, "label": text, "probability": crowd.confidence_.round(6), "n_labels": n_given}
-        write_columns(partial / FILES[1], {**sure, **proba})
+        write_columns(partial / FILES[1], {**sure, **proba}, raw)
         coverage = {f"coverage_{name}": crowd.coverage_[:, k].round(6) for k, name in enumerate(classes)}
         quality: Mapping[str, Any] = {"annotator": who, "n_labels": crowd.n_labels_, "quality": crowd.quality_.round(6)}
-        write_columns(partial / FILES[2], {**quality, **coverage})
+        write_columns(partial / FILES[2], {**quality, **coverage}, raw)
         m, c = len(who), len(classes)
         rates = {f"says_{name}": crowd.transitions_[:, :, k].ravel().round(6) for k, name in enumerate(classes)}
-        write_columns(partial / FILES[3], {"annotator": np.repeat(who, c), "class": np.tile(classes, m), **rates})
+        write_columns(partial / FILES[3], {"annotator": np.repeat(who, c), "class": np.tile(classes, m), **rates}, raw)
         worth = {"information": crowd.next_label_value_.round(6), **sure}
-        write_columns(partial / FILES[4], {key: np.asarray(values)[following] for key, values in worth.items()})
+        write_columns(partial / FILES[4], {key: np.asarray(values)[following] for key, values in worth.items()}, raw)
         write_crowd_page(crowd, names, partial / FILES[5], title=title, dependent=dependent, n_pairs=len(pairs))
     return {**summary, "out": str(Path(folder))}

@@ -16,7 +16,7 @@ def check_folder(path: str | os.PathLike[str], files: Sequence[str]) -> Path:
 
     The first file names this package.
     """
-    folder = Path(path).resolve()
+    folder = Path(os.path.realpath(path))
     check_place(folder)
     try:
         there = {item.name for item in folder.iterdir()}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from unflip import __version__
 from unflip._input import check_file, read_bytes, read_json, read_npy
+from unflip._output import guarded, unguarded
 from unflip._validation import FloatArray, check_transition
 from unflip.commands.fit import (
     Noise,
@@ -87,8 +88,9 @@ def write_transition(noise: Noise, folder: str | os.PathLike[str]) -> Path:
         (partial / "transition.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         with (partial / "transition.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["clean", *noise.names])
-            writer.writerows([name, *row] for name, row in zip(noise.names, noise.transition.tolist(), strict=True))
+            names = [guarded(name) for name in noise.names]
+            writer.writerow(["clean", *names])
+            writer.writerows([name, *row] for name, row in zip(names, noise.transition.tolist(), strict=True))
         drawing = draw_transition(noise.transition, noise.names)
         for kind in ("svg", "png"):
             (partial / f"transition.{kind}").write_bytes(picture(drawing, kind))
@@ -121,6 +123,8 @@ def read_transition(path: str | os.PathLike[str], classes: NDArray[Any]) -> Floa
             reason = error.strerror or error
         raise ValueError(f"{file} cannot be read as a transition matrix: {reason}") from error
     wanted = [str(name) for name in classes.tolist()]
+    if rows is not None and not {*rows} <= {*wanted}:  # names that this package wrote may be guarded
+        rows, columns = ([unguarded(name) for name in names] for names in (rows, columns or rows))
     try:
         T = check_transition(matrix, None if rows is not None else len(wanted))
         for names in (rows, columns):

@@ -20,7 +20,15 @@ from scipy import linalg, sparse
 from scipy.optimize import nnls
 from scipy.sparse.linalg import splu
 
-from unflip._validation import MANY_CLASSES, FloatArray, check_codes, check_prior, check_same_length, check_transition
+from unflip._validation import (
+    MANY_CLASSES,
+    FloatArray,
+    bounded_weights,
+    check_codes,
+    check_prior,
+    check_same_length,
+    check_transition,
+)
 from unflip.core.sums import ClassSums
 
 Operator = Literal["exact", "published"]
@@ -292,6 +300,7 @@ def decomposed_risk(
     codes = check_codes(y, len(rows))
     weights = np.ones(len(h)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     check_same_length(scores=h, y=codes, sample_weight=weights)
+    weights = bounded_weights(weights)
     return DecomposedRisk(
         1 + float(np.average(np.sum(h * h, axis=1), weights=weights)),
         -2 * float(np.average(np.sum(rows[codes] * h, axis=1), weights=weights)),

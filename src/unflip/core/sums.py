@@ -111,13 +111,15 @@ class ClassSums:
         each = np.ones(self.n_classes)
         a = _Moments(self.weight, self.mean, each @ self.centred_sums)
         b = _Moments(other.weight, other.mean, each @ other.centred_sums)
-        both, change = a.merge(b)
-        # c x d may be large: one product for both shifts, and no other temporary array.
-        centred_sums = np.column_stack([self.counts, other.counts]) @ np.stack([a.mean - both.mean, b.mean - both.mean])
-        centred_sums += self.centred_sums
-        centred_sums += other.centred_sums
-        change += self.scatter
-        change += other.scatter
+        with np.errstate(over="ignore", invalid="ignore"):  # values that are not finite show in the sums
+            both, change = a.merge(b)
+            shifts = np.stack([a.mean - both.mean, b.mean - both.mean])
+            # c x d may be large: one product for both shifts, and no other temporary array.
+            centred_sums = np.column_stack([self.counts, other.counts]) @ shifts
+            centred_sums += self.centred_sums
+            centred_sums += other.centred_sums
+            change += self.scatter
+            change += other.scatter
         rounding = max(self.rounding, other.rounding)
         return ClassSums(self.counts + other.counts, both.mean, centred_sums, change, classes, names, rounding)
 

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unflip._validation import check_classes
+from unflip._validation import LARGEST, check_classes
 from unflip.core import ClassSums
 from unflip.tables.blocks import Block, Engine, reduce_blocks
 from unflip.tables.read import as_labels
 from unflip.tables.sources import ROWS, check_has_labels, find_classes, labeled_like, open_source
+
+HEAVIEST = 1e200  # sum of the weights; times the largest square of a feature, 1e60, it is still a number
 
 
 def class_sums(
@@ -84,6 +86,8 @@ def class_sums(
     check_has_labels(opened)
     known = check_classes(as_labels(classes))
     sums: ClassSums = reduce_blocks(labeled_like(opened, known), SumsOf(known), threads=threads, engine=engine)
+    if not sums.weight <= HEAVIEST:
+        raise ValueError(f"the weights sum to {sums.weight:.3g}, too much to sum rows; divide them by the largest")
     names = None if opened.feature_names is None else np.asarray(opened.feature_names)
     return replace(sums, classes=known, feature_names=names)
 
@@ -98,10 +102,11 @@ class SumsOf:
         sums = ClassSums.of(block.X, block.codes(self.classes), len(self.classes), block.weights)
         # NaN or infinity in a feature shows in its square. Only then are the entries examined: a pass over every block
         # would cost a good part of the time to read it.
-        squares = np.diag(sums.scatter)
-        if not (np.isfinite(squares).all() and np.isfinite(sums.mean).all()):
+        bearable = np.diag(sums.scatter) <= LARGEST**2 * max(sums.weight, 1)  # not if it is NaN
+        bearable &= np.abs(sums.mean) <= LARGEST
+        if not bearable.all():
             block.check_finite()
-            column = int(np.flatnonzero(~(np.isfinite(squares) & np.isfinite(sums.mean)))[0])
+            column = int(bearable.argmin())
             said = column if block.feature_names is None else repr(block.feature_names[column])
             block.refuse(f"the numbers in column {said} are too large to be squared; divide it by a constant")
         return sums

@@ -39,8 +39,8 @@ def card(model_folder: str | os.PathLike[str], *, network: Any = None) -> str:
         settings["network"] = getattr(classifier, "network_class_", None)
     made_with = [item for item in settings.items() if item[1] is not None]
     sections = {
-        f"# {_escaped(folder.resolve().name)}": f"A classifier of {len(names)} classes ({shown}). unflip trained it "
-        "from labels of which some are wrong; it predicts the clean label.",
+        f"# {_escaped(Path(os.path.realpath(folder)).name)}": f"A classifier of {len(names)} classes ({shown}). unflip "
+        "trained it from labels of which some are wrong; it predicts the clean label.",
         "## Data": _data(model, classifier),
         "## Noise found in the labels": _noise(classifier, noise),
         "## Accuracy": _accuracy(getattr(model, "metrics_", {}), known),

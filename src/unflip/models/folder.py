@@ -49,7 +49,7 @@ class Savable:
         Of a network of your own, the class is named and the weights are kept. What :func:`load` would refuse, such as
         weights that are not finite, is refused here already.
         """
-        folder, name = Path(path).resolve(), type(self).__name__
+        folder, name = Path(os.path.realpath(path)), type(self).__name__
         if name not in saved_classes():
             raise ValueError(f"a {name} cannot be saved; the classes that can are {', '.join(saved_classes())}")
         check_replaceable(folder)
@@ -184,7 +184,7 @@ def checksum(document: dict[str, Any]) -> str:
 
 def check_model_folder(path: str | os.PathLike[str]) -> None:
     """Refuse, before any work is done, a folder that a model cannot be saved to."""
-    check_replaceable(Path(path).resolve())
+    check_replaceable(Path(os.path.realpath(path)))
     check_place(path)
     _safetensors()
 

@@ -32,11 +32,9 @@ def write_page(page: Page, path: str | Path) -> Path:
     in a JSON block without ``<``, and the page's policy lets no script run but its own, identified by its hash.
 
     The page exports ``name,given,corrected`` of the ticked suspects as CSV according to RFC 4180 (CRLF, quotes where
-    needed, UTF-8 without a byte order mark), with every value exactly as it came, because the file is meant to be
-    joined with the data by name. A value that a spreadsheet would take for a formula (it begins with ``= + - @``, a tab
-    or a return, and is not a number) is therefore not altered; the page says how many there are and that they should be
-    imported as text.
-
+    needed, UTF-8 without a byte order mark). A value that a spreadsheet would take for a formula gets an apostrophe, as
+    in every CSV file of this package; the page says how many there are, and
+    :func:`~unflip.commands.apply_corrections` takes it away.
     """
     T, counts = check_page(page)
     rate, clean = page.noise_rate, counts["clean_counts"]

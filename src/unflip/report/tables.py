@@ -5,6 +5,7 @@ import io
 import re
 from itertools import groupby
 
+from unflip._output import guarded
 from unflip.report.grid import Entry, Grid
 from unflip.report.results import Results
 
@@ -128,7 +129,7 @@ def csv_table(results: Results) -> str:
                     "transition_commit": "; ".join(sorted(set(result.transition_commits))),
                     "marks": " ".join(result.marks),
                 }
-            writer.writerow(line)
+            writer.writerow({name: guarded(cell) for name, cell in line.items()})
     return text.getvalue()
 
 

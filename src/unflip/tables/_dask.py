@@ -1,6 +1,8 @@
 """Dask collections as sources, and sums over any source on the Dask scheduler that is active."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -167,3 +169,15 @@ def _lengths(values: Any) -> list[int] | None:
 
 def _partitions(values: Any) -> list[Any]:
     return [] if values is None else list(np.ravel(values.to_delayed()))
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Keep Dask's log of a lost connection, with its tracebacks, out of the answer, which says it in one sentence."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

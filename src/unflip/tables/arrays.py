@@ -66,7 +66,7 @@ def _chosen(
         X = _samples(found[samples], f"{samples} of {said}")
     y, sample_weight = (found[name] if name else None for name in (chosen, weights))
     if beside:
-        y = _read_npy(beside)
+        y = read_npy(beside)
     elif y is not None:
         y = _named_labels(y, next((found[name] for name in CLASSES if name in found), None), said)
     n = X.shape[0]
@@ -89,15 +89,6 @@ def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
         return load_file(check_file(path))
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from error
-
-
-def _read_npy(path: str) -> NDArray[Any]:
-    try:
-        return read_npy(path)
-    except PermissionError:
-        raise
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"the labels {path} cannot be read as an array: {error}") from error
 
 
 def _named_labels(y: NDArray[Any], classes: NDArray[Any] | None, said: str) -> NDArray[Any]:

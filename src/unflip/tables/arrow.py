@@ -203,6 +203,7 @@ class ArrowBatches:
             else:
                 found = (batch for k, batch in enumerate(reader) if row_groups is None or k in row_groups)
             for batch in found:
+                batch.validate(full=True)  # pyarrow trusts offsets, and would read memory that is not the file's
                 yield batch.select(list(columns))
 
     @contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from unflip._input import check_file
+from unflip._input import check_file, mapped_npy
 from unflip.tables.arrow import ArrowFile
 from unflip.tables.blocks import NO_LABELS, Block, BlockError, Engine, Source, as_matrix, make_block, reduce_blocks
 from unflip.tables.preprocessing import as_numbers
@@ -310,12 +310,7 @@ def _load(values: Any) -> Any:
         return values
     if not os.fspath(values).endswith(".npy"):
         raise ValueError(f"y must be labels or an .npy file; got {values!r}. Name a column of a file with label=")
-    try:
-        return np.load(check_file(values), mmap_mode="r", allow_pickle=False)
-    except PermissionError:
-        raise
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{values} cannot be read as an array: {error}") from error
+    return mapped_npy(values)
 
 
 def _refuse(said: str, **given: Any) -> None:

@@ -3,7 +3,9 @@
   const CHUNK = 50; // rows that are drawn together when they come near the window; all others are empty room
   const NEAR = "1000px";
   const CELLS = 4; // of a row that are shown before it is opened
-  const FORMULA = /^[=+\-@\t\r]/; // what a spreadsheet takes for a formula, unless it is a number
+  // How a cell begins that a spreadsheet takes for a formula, unless it is a number; see guarded() in _output.py.
+  const FORMULA = /^'*[=+\-@＝＋－＠\t\r\n]/;
+  const NUMBER = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("data").textContent);
   const count = (n) => n.toLocaleString("en-GB");
@@ -336,22 +338,26 @@
     function download() {
       const chosen = all.filter((k) => ticked.has(k));
       if (!chosen.length) return;
+      let risky = 0;
+      const guarded = (text) => {
+        if (!FORMULA.test(text) || NUMBER.test(text)) return text;
+        risky += 1;
+        return `'${text}`;
+      };
       const lines = [
         ["name", "given", "corrected"],
-        ...chosen.map((k) => [name[k], classes[given[k]], classes[suggested[k]]]),
+        ...chosen.map((k) => [name[k], classes[given[k]], classes[suggested[k]]].map(guarded)),
       ];
-      // Values go out as they came in: the file is joined with the data by name, and a changed name would be lost.
       const csv = lines.map((line) => line.map(field).join(",") + "\r\n").join("");
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([csv], { type: "text/csv;charset=utf-8" }));
       link.download = "corrected-labels.csv";
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-      const risky = lines.flat().filter((text) => FORMULA.test(text) && (text.trim() === "" || isNaN(text))).length;
       $("warning").hidden = risky === 0;
       $("warning").textContent =
-        `${count(risky)} ${risky === 1 ? "value begins" : "values begin"} like a formula and ` +
-        `${risky === 1 ? "was" : "were"} not altered. In a spreadsheet, import the columns as text.`;
+        `${count(risky)} ${risky === 1 ? "value begins" : "values begin"} like a formula and got an apostrophe, ` +
+        "so that a spreadsheet runs nothing. unflip apply takes it away again.";
     }
 
     showPair = (from, to) => {
