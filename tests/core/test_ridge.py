@@ -21,3 +21,14 @@ def test_is_the_ridge_regression_of_scikit_learn(fit_intercept):
     near, _ = solve_sparse_ridge(X, targets, weights, 0.51, fit_intercept, most=3, start=W)
     far, _ = solve_sparse_ridge(X, targets, weights, 0.51, fit_intercept, most=3)
     assert np.abs(near - W).max() < np.abs(far - W).max()
+
+
+def test_weights_of_each_target_are_fits_of_their_own():
+    random = np.random.default_rng(1)
+    X = sparse.random_array((60, 90), density=0.1, format="csr", rng=random)
+    targets, weights = random.normal(size=(60, 3)), random.integers(3, size=(60, 3)).astype(float)
+    W, b = solve_sparse_ridge(X, targets, weights, 0.5)
+    for j in range(3):
+        w, one = solve_sparse_ridge(X, targets[:, [j]], weights[:, j], 0.5)
+        np.testing.assert_allclose(W[:, [j]], w, atol=1e-9)
+        np.testing.assert_allclose(b[j], one[0], atol=1e-9)
