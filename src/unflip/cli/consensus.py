@@ -19,6 +19,7 @@ def consensus(
     annotator: options.AnnotatorColumn = None,
     label: options.Label = None,
     encoding: options.Encoding = None,
+    raw: options.Raw = False,
     as_json: options.Json = False,
 ) -> None:
     """Join the labels of several annotators, and judge the annotators.
@@ -49,7 +50,7 @@ def consensus(
             tell(f"joining {len(table.annotations.codes):,} labels")
             crowd = AnnotatorModel().fit(table.annotations)
             tell(f"writing {out}")
-            summary = write_consensus(crowd, table.names, out, title=terminal.called(data, whole=False))
+            summary = write_consensus(crowd, table.names, out, title=terminal.called(data, whole=False), raw=raw)
     if as_json:
         terminal.print_json(summary)
         return

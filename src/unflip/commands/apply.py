@@ -101,6 +101,12 @@ def apply_corrections(
     """
     source, target = Path(data), Path(out)
     noted = _noted(Path(corrections))
+    if label is None and noted.get("annotators"):
+        raise ValueError(
+            f"{corrections} judges the labels of several annotators together, so that no column holds the labels to "
+            "correct: labels.csv next to it has the suggested label of each row, or name a column of the data that "
+            "holds the majority with --label"
+        )
     label, id = label or noted.get("label"), id or noted.get("id")
     log = _plain(target).with_name(_plain(target).name + ".changes.csv") if log is None else Path(log)
     _check_paths(source, target, log, Path(corrections))

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unflip import __version__
 from unflip._output import write_columns
@@ -19,6 +21,7 @@ from unflip.tables.read import as_labels, no_such
 FILES = ("summary.json", "consensus.csv", "annotators.csv", "confusions.csv", "next.csv", "index.html")
 NEXT = 1_000  # rows that are listed for another label
 PAIRS = 20  # of annotators that depend on each other, in the summary
+INTEGER = re.compile(r"-?(0|[1-9]\d{0,14})(\.0+)?")  # 1.0, not 01: zeros in front belong to a code
 LIKELY = 0.01  # p-value below which annotators count as dependent
 
 
@@ -62,15 +65,15 @@ def annotated_table(
             no_such(name, map(str, frame.columns), "the table has no column")
     rest, weights, rows_named = frame.drop(columns=names), table.sample_weight, table.names
     if columns is not None:
-        said = frame[names]
-        a = annotations_of(said.astype(object).where(said.notna(), None))
+        said = frame[names].astype(object).where(frame[names].notna(), "").to_numpy()
+        a = annotations_of(type(frame)(as_said(said), columns=names))
         said_of = columns
     else:
         kept = np.flatnonzero(frame[label].notna() & frame[item].notna() & frame[annotator].notna())
         if len(kept) == 0:
             raise ValueError(f"no line has an entry in each of {item!r}, {annotator!r} and {label!r}")
         values = [frame[name].iloc[kept].astype(str).to_numpy(dtype=object).astype(str) for name in names]
-        values[names.index(label)] = as_labels(frame[label].iloc[kept].to_numpy(dtype=object))
+        values[names.index(label)] = as_labels(as_said(frame[label].iloc[kept].to_numpy(dtype=object)))
         rows_named, a = long_annotations(*values)
         _, first = np.unique(values[0], return_index=True)
         first = kept[np.sort(first)]
@@ -86,12 +89,34 @@ def annotated_table(
     return found, lost
 
 
+def as_said(cells: NDArray[Any]) -> NDArray[Any]:
+    """Return labels in one way, whoever wrote them, and None where there is none: 1.0 and " 1" are the label 1."""
+    texts = [str(cell).strip() for cell in cells.ravel().tolist()]
+    given = {text for text in texts if text}
+    if all(map(INTEGER.fullmatch, given)):
+        meant: dict[str, Any] = {text: int(float(text)) for text in given}
+    elif given <= {"True", "False"}:
+        meant = {text: text == "True" for text in given}
+    else:
+        meant = {text: text.partition(".")[0] if INTEGER.fullmatch(text) else text for text in given}
+    found = np.empty(len(texts), dtype=object)
+    found[:] = [meant.get(text) for text in texts]
+    return found.reshape(cells.shape)
+
+
 def write_consensus(
-    crowd: AnnotatorModel, names: Any, folder: str | os.PathLike[str], *, title: str, n_next: int = NEXT
+    crowd: AnnotatorModel,
+    names: Any,
+    folder: str | os.PathLike[str],
+    *,
+    title: str,
+    n_next: int = NEXT,
+    raw: bool = False,
 ) -> dict[str, Any]:
     """Write the consensus, the annotators, the rows to label next and a page to a folder, and return the summary.
 
-    ``names`` are those of the rows. The folder appears whole or not at all; an earlier result is replaced, any other
+    ``names`` are those of the rows. Unless ``raw``, text in the CSV files that a spreadsheet would take for a formula
+    gets an apostrophe. The folder appears whole or not at all; an earlier result is replaced, any other
     folder is refused.
     """
     from unflip.page import write_crowd_page
@@ -132,14 +157,14 @@ def write_consensus(
     with written_folder(folder, FILES) as partial:
         (partial / FILES[0]).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         sure = {"name": names, "label": text, "probability": crowd.confidence_.round(6), "n_labels": n_given}
-        write_columns(partial / FILES[1], {**sure, **proba})
+        write_columns(partial / FILES[1], {**sure, **proba}, raw)
         coverage = {f"coverage_{name}": crowd.coverage_[:, k].round(6) for k, name in enumerate(classes)}
         quality: Mapping[str, Any] = {"annotator": who, "n_labels": crowd.n_labels_, "quality": crowd.quality_.round(6)}
-        write_columns(partial / FILES[2], {**quality, **coverage})
+        write_columns(partial / FILES[2], {**quality, **coverage}, raw)
         m, c = len(who), len(classes)
         rates = {f"says_{name}": crowd.transitions_[:, :, k].ravel().round(6) for k, name in enumerate(classes)}
-        write_columns(partial / FILES[3], {"annotator": np.repeat(who, c), "class": np.tile(classes, m), **rates})
+        write_columns(partial / FILES[3], {"annotator": np.repeat(who, c), "class": np.tile(classes, m), **rates}, raw)
         worth = {"information": crowd.next_label_value_.round(6), **sure}
-        write_columns(partial / FILES[4], {key: np.asarray(values)[following] for key, values in worth.items()})
+        write_columns(partial / FILES[4], {key: np.asarray(values)[following] for key, values in worth.items()}, raw)
         write_crowd_page(crowd, names, partial / FILES[5], title=title, dependent=dependent, n_pairs=len(pairs))
     return {**summary, "out": str(Path(folder))}
