@@ -17,7 +17,7 @@ def test_consensus_of_both_forms(files, tmp_path):  # noqa: F811
     done = invoke("consensus", files[0] / "wide.csv", *WIDE, "--out", tmp_path / "wide")
     assert done.exit_code == 0, done.output
     assert "agreement" in done.stdout
-    assert "Label these next" in done.stdout
+    assert "Label these rows next" in done.stdout
     assert "1 of 160 rows has no label of any annotator and is left out" in done.stderr
     told = invoke("consensus", files[0] / "long.csv", *LONG, "--out", tmp_path / "long", "--json")
     summary = json.loads(told.stdout)

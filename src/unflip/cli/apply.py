@@ -28,7 +28,7 @@ def apply(
     encoding: options.Encoding = None,
     as_json: options.Json = False,
 ) -> None:
-    """Apply reviewed corrections: write a copy of the data with other labels.
+    """Apply reviewed corrections: write a copy of the data with corrected labels.
 
     Every row of suspects.csv counts as accepted: delete those that you reject,
     or add a column "accepted" with yes or no. Everything but the labels stays

@@ -298,7 +298,7 @@ def print_candidates(console: Console, n_labels: int, candidates: Sequence[Any])
     from unflip.commands.fit import explain_choice
 
     console.print(
-        f"Models compared on {n_labels:,} noisy labels, each judged where it was not trained", highlight=False
+        f"Models compared on {n_labels:,} noisy labels, each judged on rows that it was not trained on", highlight=False
     )
     table = plain_table("model", "", right=("accuracy [95 %]",))
     for one in candidates:
