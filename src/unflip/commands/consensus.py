@@ -66,7 +66,7 @@ def annotated_table(
     rest, weights, rows_named = frame.drop(columns=names), table.sample_weight, table.names
     if columns is not None:
         said = frame[names].astype(object).where(frame[names].notna(), "").to_numpy()
-        a = annotations_of(type(frame)(as_said(said), columns=names))
+        a = annotations_of(type(frame)(as_said(said), columns=names, dtype=object))
         said_of = columns
     else:
         kept = np.flatnonzero(frame[label].notna() & frame[item].notna() & frame[annotator].notna())

@@ -869,7 +869,8 @@ def _open_text(path: str, separator: str, encoding: str) -> TextFile:
         if separator == "," and len(header) == 1:
             separator = next((mark for mark in SEPARATORS if mark in header[0]), separator)
             header = _header(pd, path, separator, encoding)
-        if all(np.isfinite(_number(name)) for name in header):
+        # 0, 1, 2 are the names that pandas gives to the columns of an array.
+        if all(np.isfinite(_number(name)) for name in header) and header != [str(k) for k in range(len(header))]:
             raise ValueError(f"the first line must name the columns, but it holds numbers: {', '.join(header[:5])}")
         check_limit("UNFLIP_MAX_COLUMNS", len(header), f"it has {len(header):,} columns")
         check_unique(header)
