@@ -112,7 +112,7 @@ def annotations_of(Y: Any, classes: ArrayLike | None = None) -> Annotations:
         if infinite:
             raise ValueError(f"Y has {infinite} infinite labels; leave missing ones as NaN")
     else:
-        missing = np.vectorize(_is_missing, otypes=[bool])(cells)
+        missing = np.array([_is_missing(cell) for cell in cells.ravel().tolist()], dtype=bool).reshape(cells.shape)
     rows, annotators = np.nonzero(~missing.astype(bool))
     if len(rows) == 0:
         raise ValueError("Y has no labels; every entry is missing")

@@ -260,7 +260,7 @@ def _safetensors() -> ModuleType:
         import safetensors
         import safetensors.numpy
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("model files need safetensors: pip install safetensors") from error
+        raise ModuleNotFoundError("saving and loading models needs safetensors: pip install 'unflip[data]'") from error
     return safetensors
 
 
