@@ -71,6 +71,14 @@ def test_infinite_strength_gives_all_annotators_the_pool():
     assert np.ptp(strong, axis=0).mean() < np.ptp(weak, axis=0).mean() / 2
 
 
+def test_infinite_strength_leaves_rules_their_coverage_only():
+    Y = np.where(np.random.default_rng(0).random((300, 4)) < 0.5, np.array([0, 0, 1, 1]), -1)
+    model = AnnotatorModel(strength=np.inf, abstain=True).fit(Y)
+    near = AnnotatorModel(strength=1e9, abstain=True).fit(Y)
+    np.testing.assert_allclose(model.posterior_, near.posterior_, atol=1e-5)
+    np.testing.assert_allclose(model.fit_.transitions.sum(axis=2), 1)
+
+
 def test_more_rows_recover_the_annotators_and_the_classes():
     errors, accuracies = [], []
     for n in (100, 1000, 10_000):
@@ -81,7 +89,9 @@ def test_more_rows_recover_the_annotators_and_the_classes():
         assert accuracies[-1] >= np.mean(annotations_of(Y).majority == y)
     assert errors[-1] < 0.02
     assert errors[-1] < errors[0]
-    assert abs(model.confidence_.mean() - accuracies[-1]) < 0.02
+    sure = model.fit_.posterior.max(axis=1).mean()
+    assert abs(sure - accuracies[-1]) < 0.02  # these annotators are independent
+    assert model.confidence_.mean() < sure
 
 
 def test_few_labels_are_drawn_to_the_others():
@@ -136,6 +146,17 @@ def test_shared_errors_make_the_posterior_less_sure():
     assert model.temperature_ < 0.8
     np.testing.assert_array_equal(model.posterior_.argmax(axis=1), model.fit_.posterior.argmax(axis=1))
     assert model.confidence_.mean() < model.fit_.posterior.max(axis=1).mean()
+
+
+def test_n_labels_count_as_the_square_root_of_n():
+    Y, _, _ = drawn(n=200, m=9, missing=0.5)
+    model = AnnotatorModel().fit(Y)
+    for q, given, found in zip(model.fit_.posterior, (Y >= 0).sum(axis=1), model.posterior_, strict=True):
+        power = min(model.temperature_, 1 / np.sqrt(max(given, 1)))
+        np.testing.assert_allclose(found, np.maximum(q, 1e-12) ** power / np.sum(np.maximum(q, 1e-12) ** power))
+    single = np.where(np.arange(9) == np.arange(200)[:, None] % 9, Y.clip(0), -1)
+    alone = AnnotatorModel().fit(single)
+    np.testing.assert_allclose(alone.posterior_, alone.fit_.posterior, atol=1e-9)
 
 
 def test_a_rare_class_does_not_become_that_of_the_hard_rows():

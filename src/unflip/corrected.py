@@ -331,7 +331,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             groups = None if groups is None else np.asarray(groups)[labeled]
         random = check_random_state(self.random_state)
         crowd = AnnotatorModel().fit(a)
-        alone, q, prior = crowd.posterior_, crowd.posterior_, np.tile(crowd.class_prior_, (a.n_rows, 1))
+        # Models learn from posteriors before they are made less sure, which would only blur what they learn.
+        alone, q, prior = crowd.posterior_, crowd.fit_.posterior, np.tile(crowd.class_prior_, (a.n_rows, 1))
         folds, seed = self._crowd_folds(X, q.argmax(axis=1), groups, random), random.randint(2**31 - 1)
         named = default_models(X, c) if kind == "auto" else [(_name(self.estimator), self.estimator)]
         models = {name: seeded(clone(model), seed) for name, model in named}
@@ -352,7 +353,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             if not witnesses:  # only the weights of the models are needed
                 break
             crowd.fit(a, proba=prior)
-            q = crowd.posterior_
+            q = crowd.fit_.posterior
         self.annotator_model_ = crowd
         self.transition_, self.class_prior_ = crowd.transition_, crowd.class_prior_
         size = (a.counts.sum(axis=1) @ q)[:, np.newaxis]  # labels of each class
