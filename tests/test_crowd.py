@@ -307,6 +307,17 @@ def test_a_matrix_is_taken_where_a_vector_is():
         find_label_errors(X, Y, transition=np.eye(3))
 
 
+def test_extreme_numbers_are_refused_with_several_annotators_as_with_one():
+    Y, y, _ = drawn(n=60, m=4)
+    X = features(y)
+    with pytest.raises(ValueError, match="weight"):
+        CorrectedClassifier().fit(X, Y, sample_weight=np.zeros(60))
+    X[:, 1] *= 1e200
+    for labels in (Y, y):
+        with pytest.raises(ValueError, match="column 1"):
+            CorrectedClassifier().fit(X, labels)
+
+
 def test_the_default_model_learns_from_several_annotators(tmp_path):
     from unflip import load
 
