@@ -192,6 +192,16 @@ def test_rules_that_give_one_class_are_told_from_people():
     assert not AnnotatorModel().fit(drawn()[0]).abstain_
 
 
+def test_of_two_rules_that_disagree_the_rare_one_wins():
+    Y = np.full((600, 2), -1)
+    Y[:, 0] = 0  # a rule that fires everywhere, and one that fires in some of these rows
+    Y[:60, 1] = 1
+    model = AnnotatorModel().fit(Y)
+    assert model.abstain_
+    assert (model.consensus_[:60] == 1).all()
+    assert (model.consensus_[60:] == 0).all()
+
+
 def test_a_classifier_is_one_more_witness():
     Y, y, _ = drawn(missing=0.7)
     p = 0.8 * np.eye(3)[y] + 0.2 / 3

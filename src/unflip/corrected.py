@@ -324,7 +324,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         crowd = AnnotatorModel().fit(a)
         # Models learn from posteriors before they are made less sure, which would only blur what they learn.
-        alone, q, prior = crowd.posterior_, crowd.fit_.posterior, np.tile(crowd.class_prior_, (a.n_rows, 1))
+        alone, q = crowd.posterior_, crowd.fit_.posterior
+        prior = np.tile(np.full(c, 1 / c) if crowd.abstain_ else crowd.class_prior_, (a.n_rows, 1))
         folds, seed = make_folds(self.cv, q.argmax(axis=1), groups, random), random.randint(2**31 - 1)
         named = default_models(X, c) if kind == "auto" else [(_name(self.estimator), self.estimator)]
         models = {name: seeded(clone(model), seed) for name, model in named}

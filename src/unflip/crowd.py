@@ -192,7 +192,8 @@ def fit_annotators(
         totals = q.sum(axis=0)  # class, level
         state.update(M, totals)
         pi = (totals + 1 / levels) / (totals + 1 / levels).sum()
-        prior = np.log(pi)[np.newaxis]
+        # How often the rules of a class fire does not tell how frequent the class is.
+        prior = (np.zeros_like(pi) if abstain else np.log(pi))[np.newaxis]
         if proba is not None:
             prior = np.log(np.maximum(proba, 1e-9))[..., np.newaxis] + np.log(pi / pi.sum(axis=1, keepdims=True))
         joint = unlikely[..., np.newaxis] + prior + (S @ state.scores().reshape(m * c, -1)).reshape(n, c, levels)
@@ -505,7 +506,9 @@ class AnnotatorModel(BaseEstimator):
     asked how often they fire in each class: to abstain is one more outcome, T_a has a column for it, and its center
     fires as often as the rule does, and is right as often as all rules are. The labels that were given are the evidence
     about a row; silences are not, because rules share blind spots. For the same reason EM stops after two steps from
-    the majority vote: rules that agree because they are alike would be trusted more with every step.
+    the majority vote: rules that agree because they are alike would be trusted more with every step. All classes are
+    equally likely beforehand, since how often the rules of a class fire does not tell how frequent it is: of two rules
+    that disagree, the one that fires rarely wins, as it says more.
 
     Parameters
     ----------
