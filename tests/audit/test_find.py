@@ -26,9 +26,10 @@ from sklearn.svm import LinearSVC
 import unflip.audit
 from tests import quick_corrected
 from unflip.audit import LabelAuditor
+from unflip.audit.find import _Fold, _label_errors, _with_share
 from unflip.core import inverted_posterior
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
-from unflip.metrics import transition_error
+from unflip.metrics import clean_accuracy, transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import DualT, VolMin, estimate_transition
 
@@ -129,6 +130,44 @@ def test_noise_rates_are_counted_in_the_data():
     assert found.noise_rates.argmax() == 2
     assert found.noise_rates[2] == pytest.approx(np.mean(y[clean == 2] != 2), abs=0.06)
     assert found.noise_rates[:2].max() < 0.02
+
+
+def test_the_interval_of_the_accuracy_covers_both_kinds_of_noise(digits):
+    _, noisy, y, _, found = digits
+    predicted, score = found.proba.argmax(axis=1), found.accuracy()
+    alone = clean_accuracy(noisy, predicted, found.transition, transition_std=found.transition_std)
+    right = found.posterior[np.arange(len(y)), predicted].mean()
+    assert score.estimate == alone.estimate
+    assert score.low <= min(alone.low, right)
+    assert score.high >= max(alone.high, right)
+    assert score.low <= np.mean(predicted == y) <= score.high
+    assert found.accuracy(y).estimate > score.estimate  # of other predictions
+
+
+def test_noise_that_overlap_explains_as_well_widens_the_interval():
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.full(2, 0.7), 600)
+    codes = (random.random(600) < 0.9 * p[:, 1] + 0.1 * p[:, 0]).astype(int)
+    plain = 0.9 * p + 0.1 * p[:, ::-1]  # the same labels, explained by overlap
+    fold = _Fold(np.arange(600), plain, False, np.eye(2), np.eye(2), np.full(2, 0.5), True, None)
+    sure, unsure = (
+        _label_errors(codes, np.arange(2), codes, [fold._replace(doubt=doubt)])
+        for doubt in (None, (p, symmetric(2, 0.1)))
+    )
+    assert unsure.total == sure.total
+    assert unsure.interval[1] > max(sure.interval[1], 60)
+
+
+@pytest.mark.parametrize("wrong", [0.05, 0.3])
+def test_odds_are_multiplied_by_one_factor(wrong):
+    random = np.random.default_rng(0)
+    R, codes = random.dirichlet(np.ones(3), 50), random.integers(0, 3, 50)
+    moved = _with_share(np.log(R), codes, wrong)
+    kept, before = moved[np.arange(50), codes], R[np.arange(50), codes]
+    assert 1 - kept.mean() == pytest.approx(wrong)
+    factors = kept / (1 - kept) / (before / (1 - before))
+    np.testing.assert_allclose(factors, factors[0], rtol=1e-6)
+    assert _with_share(np.log(R), codes, -0.1) is None
 
 
 def test_noise_rates_of_a_class_without_samples_are_zero():
