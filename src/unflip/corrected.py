@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
+    check_consistent_length,
     check_is_fitted,
     column_or_1d,
     indexable,
@@ -39,6 +41,7 @@ from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
 from unflip.transition._cross_fit import ALPHA, standard_errors
+from unflip.transition._row_order import in_caller_order, row_order
 from unflip.transition.stacked import StackedEM, default_models, make_folds, noise_rate
 from unflip.transition.volmin import VolMin
 
@@ -101,7 +104,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         estimates it, with the model among its own. If the labels do not show that they are noisy, T is the identity,
         and the model is fitted as it is.
     cv : int, splitter or iterable of (train, test), default=5
-        The folds that predict rows which their models did not see. An int is the number of stratified, shuffled folds.
+        The folds that predict rows which their models did not see. An int is the number of stratified, shuffled folds;
+        they depend neither on the order of the rows nor on the units of the features.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some of them.
     random_state : int, RandomState instance or None, default=None
@@ -152,6 +156,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     annotator_model_: AnnotatorModel | None = None
     overlap_: bool
     notes_: list[str]
+    oof_proba_: FloatArray | None
     transition_std_: FloatArray | None
 
     def __init__(
@@ -181,6 +186,13 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if is_matrix(y):
             return self._fit_crowd(X, y, sample_weight, groups)
         X, codes, weights = self._check_data(X, y, sample_weight)
+        order = None
+        if isinstance(self.cv, Integral):  # folds of a splitter may count on the order of the rows
+            check_consistent_length(codes, groups)
+            order = row_order(X, codes, weights, groups)
+            X, codes = _safe_indexing(X, order), codes[order]
+            weights = None if weights is None else weights[order]
+            groups = None if groups is None else np.asarray(groups)[order]
         random = check_random_state(self.random_state)
         self._witness(X, codes, weights, groups, random)
         seed = random.randint(2**31 - 1)
@@ -189,6 +201,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         else:
             self._fit_given(X, codes, weights, seed)
         self.notes_ = list(noise_notes(self.witness_, codes, weights))
+        if order is not None:
+            self.witness_.restore(order)
+            self.oof_proba_ = in_caller_order(self.oof_proba_, order)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -584,8 +599,14 @@ def noise_notes(w: StackedEM, codes: IntArray, weights: FloatArray | None) -> An
             + (", and only linear models and regressors are trained through T." if w.shape_ == "given" else ".")
         )
     if w.overlap_:
-        weak = "Both explanations are averaged." if w.share_ < 1 else "Only what is surely noise counts as such."
-        corrected = weak if found else "Nothing was corrected."
+        if not found:
+            corrected = "Nothing was corrected."
+        elif w.share_ < 1:
+            corrected = "Both explanations are averaged."
+        elif np.array_equal(w.transition_, w.suspected_):
+            corrected = "They are corrected as if all of this were noise."
+        else:
+            corrected = "Only what is surely noise counts as such."
         yield (
             f"Noise and overlapping classes cannot be told apart in these data: up to {rate:.0%} of the labels may "
             f"be wrong, or the classes overlap. {corrected} More rows or better features may tell."

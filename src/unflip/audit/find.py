@@ -28,6 +28,7 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.noise import symmetric
 from unflip.tables.read import as_frame
 from unflip.transition._cross_fit import mean_log_likelihood
+from unflip.transition._row_order import row_order
 from unflip.transition.varying import VaryingNoise, fit_varying
 from unflip.transition.volmin import VolMin
 
@@ -853,6 +854,9 @@ def _splits(
         if n_folds < 2:
             raise ValueError("all samples are in one group, so that none can be held out; leave groups out")
     splitter = (StratifiedKFold if groups is None else StratifiedGroupKFold)(n_folds, shuffle=True, random_state=random)
+    order = row_order(X, codes, weights, groups)
+    groups = None if groups is None else np.asarray(groups)[order]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # see Notes
-        return list(splitter.split(np.zeros(len(codes)), codes, groups))
+        folds = list(splitter.split(np.zeros(len(codes)), codes[order], groups))
+    return [(order[train], order[test]) for train, test in folds]
