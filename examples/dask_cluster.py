@@ -34,7 +34,7 @@ def write_files(folder: Path, n_files: int = 8, n_rows: int = 5000) -> None:
 def main(folder: Path) -> None:
     write_files(folder)
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         sample = pd.read_parquet(folder / "part-0.parquet")

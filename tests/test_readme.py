@@ -4,6 +4,8 @@ import doctest
 import re
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"^```(?:python|pycon)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
@@ -36,5 +38,6 @@ def check_session(code: str, namespace: dict, path: Path, lines_before: int) -> 
 
 
 def test_readme(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)  # so that no block writes into the repository
     assert run_blocks(README) > 0, "README.md has no ```python block"

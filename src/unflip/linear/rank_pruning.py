@@ -305,7 +305,7 @@ def _weight_arguments(model: Any, weights: FloatArray | None) -> dict[str, Any]:
 def _default_classifier(n_features: int, dtype: Any = np.float64, *, center: bool) -> Any:
     logistic = LogisticRegression(max_iter=1000)
     if n_features <= LARGEST_NEWTON:  # the Hessian is small: Newton steps are exact, so that weights equal repetition
-        logistic = LogisticRegression(solver="newton-cholesky", tol=1e-8 if dtype == np.float64 else 1e-5)
+        logistic = LogisticRegression(solver="newton-cholesky", tol=1e-8 if dtype == np.float64 else 1e-4)
     return make_pipeline(StandardScaler(with_mean=center), logistic)
 
 
