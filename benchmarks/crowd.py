@@ -1,10 +1,12 @@
 """Consensus of several annotators, against peers: python benchmarks/crowd.py --out benchmarks/results/crowd.md
 
 Peers that are not installed are skipped: crowd-kit (with nltk and transformers), cleanlab, snorkel. Results are kept in
-benchmarks/results/crowd.csv as they come, and those that are there are not computed again.
+benchmarks/results/crowd.csv as they come, and those that are there are not computed again. UNFLIP_CROWD_ONLY names the
+methods to run, separated by commas; the default is all.
 """
 
 import csv
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -16,12 +18,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from _shared import Report, arguments, path_of
+from scipy.stats import binomtest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unflip import AnnotatorModel, CorrectedClassifier
+from unflip.core.posterior import tempered
 from unflip.crowd import Annotations, annotations_of, long_annotations
 from unflip.tables import Preprocessor
 
@@ -96,30 +100,47 @@ METHODS = {
 
 
 class Store:
-    """Accuracies and processor seconds by (set, method), in a CSV file."""
+    """Accuracies, processor seconds and which rows were right by (set, method), in a CSV file."""
+
+    FIELDS = ("set", "method", "accuracy", "seconds", "right")
 
     def __init__(self, path: Path) -> None:
-        self.path, self.found = path, {}
+        self.path, self.found, self.right = path, {}, {}
         if path.exists():
             with path.open(newline="") as file:
                 for row in csv.DictReader(file):
-                    self.found[row["set"], row["method"]] = float(row["accuracy"]), float(row["seconds"])
+                    key = row["set"], row["method"]
+                    self.found[key] = float(row["accuracy"]), float(row["seconds"])
+                    if row["right"]:
+                        self.right[key] = np.unpackbits(np.frombuffer(bytes.fromhex(row["right"]), dtype=np.uint8))
 
-    def get(self, name: str, method: str, work: Callable[[], float]) -> tuple[float, float]:
-        if (name, method) not in self.found:
-            start = time.process_time()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                accuracy = work()
-            self.found[name, method] = accuracy, time.process_time() - start
-            new = not self.path.exists()
-            with self.path.open("a", newline="") as file:
-                if new:
-                    file.write("set,method,accuracy,seconds\n")
-                took = self.found[name, method][1]
-                csv.writer(file, lineterminator="\n").writerow([name, method, f"{accuracy:.6f}", f"{took:.3f}"])
-            print(name, method, f"{accuracy:.4f}", flush=True)
-        return self.found[name, method]
+    def get(self, name: str, method: str, work: Callable[[], np.ndarray]) -> None:
+        """Run what returns whether each row was right, unless that is known."""
+        key = name, method
+        if key in self.found:
+            return
+        start = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            right = work()
+        self.found[key], bits = (float(right.mean()), time.process_time() - start), np.packbits(right)
+        self.right[key] = np.unpackbits(bits)
+        new = not self.path.exists()
+        with self.path.open("a", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            if new:
+                writer.writerow(self.FIELDS)
+            writer.writerow([*key, f"{right.mean():.6f}", f"{self.found[key][1]:.3f}", bits.tobytes().hex()])
+        print(name, method, f"{right.mean():.4f}", flush=True)
+
+    def paired(self, name: str, ours: str, theirs: str) -> str:
+        """Return on how many rows only one of two methods is right, and McNemar's exact p-value."""
+        if not {(name, ours), (name, theirs)} <= set(self.right):
+            return ""
+        a, b = (self.right[name, method].astype(bool) for method in (ours, theirs))
+        ahead, behind = int(np.sum(a & ~b)), int(np.sum(~a & b))
+        p = binomtest(ahead, ahead + behind).pvalue if ahead + behind else 1.0
+        return f"{ahead} : {behind}, p = {p:.2f}"
 
 
 @cache
@@ -159,8 +180,8 @@ def classifier(name: str, C: float) -> Any:
     return make_pipeline(StandardScaler(), model) if name == "labelme" else model
 
 
-def pipeline(name: str, C: float, method: Callable[..., np.ndarray]) -> float:
-    """Return the test accuracy of the classifier that learned somebody's consensus."""
+def pipeline(name: str, C: float, method: Callable[..., np.ndarray]) -> np.ndarray:
+    """Return which test rows the classifier is right about that learned somebody's consensus."""
     X, a, X_test, y_test = with_features(name)
     proba = None
     if method in (cleanlab_best, cleanlab_majority):  # they take a classifier's predictions, as ours does
@@ -170,19 +191,32 @@ def pipeline(name: str, C: float, method: Callable[..., np.ndarray]) -> float:
         proba /= proba.sum(axis=1, keepdims=True)
     codes = method(a, proba)
     if len(np.unique(codes)) == 1:  # a consensus that is one class for all rows
-        return float(np.mean(a.classes[codes[0]] == y_test))
-    return float(np.mean(a.classes[classifier(name, C).fit(X, codes).predict(X_test)] == y_test))
+        return a.classes[codes[0]] == y_test
+    return a.classes[classifier(name, C).fit(X, codes).predict(X_test)] == y_test
 
 
-def joint(name: str, C: float) -> float:
+def joint(name: str, C: float) -> np.ndarray:
     X, a, X_test, y_test = with_features(name)
-    return CorrectedClassifier(classifier(name, C), random_state=0).fit(X, a).score(X_test, y_test)
+    return CorrectedClassifier(classifier(name, C), random_state=0).fit(X, a).predict(X_test) == y_test
 
 
-def consensus_accuracy(name: str, method: Callable[..., np.ndarray]) -> float:
+def consensus(name: str, method: Callable[..., np.ndarray]) -> np.ndarray:
     a, truth = labels_only(name)
     known = truth >= 0
-    return float(np.mean(method(a)[known] == truth[known]))
+    return method(a)[known] == truth[known]
+
+
+def calibration(name: str) -> list[str]:
+    """Return the accuracy, and the mean confidence and log loss of three posteriors."""
+    a, truth = labels_only(name)
+    known, model = np.flatnonzero(truth >= 0), AnnotatorModel().fit(a)
+    q, shares = model.fit_.posterior, a.counts + 1 / len(a.classes)
+    found = [q, tempered(q, model.temperature_), model.posterior_, shares / shares.sum(axis=1, keepdims=True)]
+    row = [name, f"{a.counts.sum(axis=1).mean():.1f}", f"{np.mean(q[known].argmax(axis=1) == truth[known]):.3f}"]
+    for p in found:
+        loss = -np.mean(np.log(np.maximum(p[known, truth[known]], 1e-12)))
+        row.append(f"{p[known].max(axis=1).mean():.3f}; {loss:.3f}")
+    return row
 
 
 def available(package: str | None) -> bool:
@@ -204,20 +238,27 @@ def compared(store: Store, names: tuple[str, ...], peers: list[str], ours: str) 
             continue
         lead = 100 * (store.found[name, ours][0] - max(found))
         best = max(*found, store.found[name, ours][0])
-        rows.append([name, *(shown(store, name, one, best) for one in (ours, *peers)), f"{lead:+.2f}"])
+        rival = max(
+            (peer for peer in peers if (name, peer) in store.found), key=lambda peer: store.found[name, peer][0]
+        )
+        test = store.paired(name, ours, rival)
+        rows.append([name, *(shown(store, name, one, best) for one in (ours, *peers)), test, f"{lead:+.2f}"])
     return rows
 
 
 options = arguments(__doc__)
 store = Store(STORE)
+only = os.environ.get("UNFLIP_CROWD_ONLY")
 for kind, (method, package) in METHODS.items():
+    if only is not None and kind not in only.split(","):
+        continue
     if not available(package):
         print(f"skipped: {kind}, because {package} is not installed")
         continue
     for name in LABELS_ONLY if kind != "snorkel" else ():
         if kind == "GLAD" and len(labels_only(name)[0].codes) > MOST_GLAD:
             continue
-        store.get(name, kind, lambda name=name, method=method: consensus_accuracy(name, method))
+        store.get(name, kind, partial(consensus, name, method))
     for C in PENALTIES:
         for name in WITH_FEATURES:
             if kind != "snorkel" or name.startswith("wrench"):
@@ -231,11 +272,12 @@ report.say(
     "Accuracy of the consensus in percent, from the labels alone, on the items whose true class is known. "
     "Majority vote, Dawid-Skene and GLAD (100 iterations each) are those of crowd-kit; cleanlab needs a classifier's "
     "probabilities, for which the shares of the votes stand in. Ours is `AnnotatorModel()` as it comes. GLAD is "
-    f"not run on sets with more than {MOST_GLAD:,} labels, where it takes too long. The last column is our lead over "
-    "the best of the others, in points.\n"
+    f"not run on sets with more than {MOST_GLAD:,} labels, where it takes too long. The last columns compare us with "
+    "the best of the others: on how many items only we, and only they, are right, with the p-value of McNemar's exact "
+    "test; and our lead in points.\n"
 )
 rows = compared(store, LABELS_ONLY, list(THEIRS), OWN)
-report.table(["set", OWN, *THEIRS, "lead"], rows)
+report.table(["set", OWN, *THEIRS, "only ours : only theirs", "lead"], rows)
 leads = np.array([float(row[-1]) for row in rows])
 report.say(
     f"At least as accurate as the best of the others on {np.sum(leads > -1e-9)} of {len(leads)} sets; the largest gap "
@@ -246,6 +288,15 @@ report.say(
         if all((row[0], kind) in store.found for row in rows)
     )
     + ".\n"
+)
+report.say(
+    "How sure the consensus is: its mean confidence, and the log loss of the true class, for the posterior of "
+    "independent annotators, at the power that predicts labels from the others of their row (`temperature_`), and with "
+    "n labels counted as sqrt(n) (`posterior_`, which the model returns); and for the shares of the votes.\n"
+)
+report.table(
+    ["set", "labels per row", "accuracy", "independent", "`temperature_` alone", "`posterior_`", "votes"],
+    [calibration(name) for name in LABELS_ONLY],
 )
 report.say("Processor seconds:\n")
 report.table(
@@ -275,7 +326,10 @@ for C in PENALTIES:
     for row in rows:
         others = [store.found[row[0], peer][0] for peer in peers if (row[0], peer) in store.found]
         row[-1] = f"{100 * (store.found[row[0], ours][0] - max(others)):+.2f}"
-    report.table(["set", "unflip, jointly", "unflip, two steps", *THEIRS, "snorkel", "lead over peers"], rows)
+        rival = max((p for p in peers if (row[0], p) in store.found), key=lambda p: store.found[row[0], p][0])
+        row[-2] = store.paired(row[0], ours, rival)
+    columns = ["unflip, jointly", "unflip, two steps", *THEIRS, "snorkel", "only ours : only theirs", "lead over peers"]
+    report.table(["set", *columns], rows)
     shared = [one for one in (ours, step, *peers) if all((row[0], one) in store.found for row in rows)]
     means = [
         f"{one.split(' C =')[0]} {100 * np.mean([store.found[row[0], one][0] for row in rows]):.2f}" for one in shared

@@ -79,14 +79,17 @@ def ours(
     ema: float | None = None,
     optimizer: Callable[..., torch.optim.Optimizer] | None = None,
     torch_dropout: bool = False,
+    augment: str | None = None,
     **options: float,
 ) -> Callable[[], float]:
     settings = {"forget_rate": 0.2} if name in ("coteaching", "jocor") else {}
     method = make_method(name, make_network("mlp", 784, 10, **options), 10, T, **settings)
     if torch_dropout:
         method.networks[0][3] = nn.Dropout(options["dropout"])
-    trainer = Trainer(method, epochs=1, steps_per_epoch=STEPS, ema=ema, optimizer=optimizer)
+    trainer = Trainer(method, epochs=1, steps_per_epoch=STEPS, ema=ema, optimizer=optimizer, augment=augment)
     data, labels = torch.from_numpy(x), torch.from_numpy(y)
+    if augment is not None:
+        data = data.view(-1, 1, 28, 28)
 
     def run() -> float:
         start = clock()
@@ -220,6 +223,8 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
         "unflip, ce, dropout 0.5, torch's Dropout": ours(x, y, "ce", torch_dropout=True, dropout=0.5),
         "unflip, mcldce": ours(x, y, "mcldce"),
         "unflip, mcldce, dropout 0.5, EMA": ours(x, y, "mcldce", ema=0.999, dropout=0.5),
+        "unflip, mcldce, images shifted": ours(x, y, "mcldce", augment="shift"),
+        "unflip, proper scores of power 0.5": ours(x, y, "proper"),
         "unflip, coteaching, two networks": ours(x, y, "coteaching"),
         "unflip, jocor, two networks": ours(x, y, "jocor"),
         "plain loop, fused Adam": loop(plain_batches(x, y), STEPS),

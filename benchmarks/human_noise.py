@@ -17,11 +17,16 @@ from _shared import Report
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from sklearn.decomposition import TruncatedSVD
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from unflip import VolMin
+from unflip._base import predicted_codes
 from unflip.audit import find_label_errors
 from unflip.core.posterior import bayes
+from unflip.corrected import fit_soft
 from unflip.metrics import clean_accuracy
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.tables.text import fit_tfidf, tfidf
@@ -41,6 +46,13 @@ RULES = {
     "hausa_news": [""],
 }
 DRAWN = {"digits": ["sym 20", "pair 20"], "CIFAR-10, 10,000 rows": ["sym 20", "pair 20", "sym 40"]}
+TRAINED = {  # draws that classifiers learn from
+    "labelme": ["majority", "single 0", "single 1", "single 2", "single 3"],
+    "sentiment_mturk": ["majority", "single 0", "single 1", "single 2"],
+    "hatespeech_votes": ["single 0", "single 1"],
+    "CIFAR-10N": ["aggregate 0", "aggregate 1", "random1 0", "random1 1"],
+}
+CIFAR_ROWS, HATE_ROWS = 4_000, 13_000  # that are trained on
 BINS = 8
 STRENGTH = 100.0  # rows of the global T that are added to each class of a bin
 
@@ -91,6 +103,49 @@ def load(folder: Path, name: str, kind: str) -> tuple[Any, np.ndarray, np.ndarra
     return X, corrupt(gold, T, random_state=0), gold
 
 
+def split(folder: Path, name: str, kind: str) -> tuple[Any, np.ndarray, np.ndarray, Any, np.ndarray]:
+    """Return X, noisy and gold labels of the rows to train on, and X and gold labels of others to test on."""
+    human = folder / "suite" / "human"
+    if name == "CIFAR-10N":
+        X, noisy, gold = load(folder, name, kind.split()[0])
+        rows = np.random.default_rng(int(kind.split()[1])).permutation(len(X))[:CIFAR_ROWS]
+        with np.load(folder / "cifar10_features.npz") as arrays:
+            return X[rows], noisy[rows], gold[rows], arrays["x_test"].astype(np.float32), arrays["y_test"].astype(int)
+    X, noisy, gold = load(folder, name, kind)
+    if name == "labelme":
+        with np.load(human / "labelme.npz") as z:
+            rows = z["split"] != 0
+            return X, noisy, gold, z["X"][rows].astype(np.float64), z["y"][rows].astype(int)
+    frame = pd.read_csv(human / f"{name}.csv.gz", keep_default_na=False)
+    if name == "hatespeech_votes":  # it has no test rows of its own
+        order = np.random.default_rng(100).permutation(len(gold))
+        train, test = order[:HATE_ROWS], order[HATE_ROWS:]
+        noisy, gold = noisy[train], gold[train]
+    else:
+        train, test = (np.flatnonzero((frame["split"] == "train") == wanted) for wanted in (True, False))
+    words = fit_tfidf(list(frame["text"].iloc[train]))
+    X, X_test = (tfidf(list(frame["text"].iloc[rows]), words) for rows in (train, test))
+    return X, noisy, gold, X_test, frame["label"].to_numpy().astype(int)[test]
+
+
+def trained(folder: Path, name: str, kind: str) -> dict[str, Any]:
+    """Return the test accuracy of logistic regression on labels as they are, soft by one T, and by T(x)."""
+    X, y, gold, X_test, gold_test = split(folder, name, kind)
+    c = int(max(y.max(), gold.max())) + 1
+    errors = find_label_errors(X, y, VolMin(), random_state=0)
+    p, T = errors.proba, 0.9999 * errors.transition + 0.0001 / c
+    soft = {"labels": np.eye(c)[y], "T": bayes(p, y, T), "T(x)": errors.noise.posterior(p, y), "gold": np.eye(c)[gold]}
+    found: dict[str, Any] = {"rows": len(y), "wrong": float(np.mean(y != gold)), "slope": errors.noise.slope}
+    for key, R in soft.items():
+        dense = isinstance(X, np.ndarray)
+        model = LogisticRegression(C=0.01 if dense else 3.0, max_iter=300)
+        fitted = fit_soft(make_pipeline(StandardScaler(), model) if dense else model, X, y, R, None)
+        right = predicted_codes(fitted, X_test, c).argmax(axis=1) == gold_test
+        loss = -float(np.mean(np.log(np.maximum(R[np.arange(len(gold)), gold], 1e-3))))
+        found[key] = {"accuracy": float(right.mean()), "loss": loss, "right": np.packbits(right).tobytes().hex()}
+    return found
+
+
 def binned(p: np.ndarray, y: np.ndarray, T: np.ndarray, bins: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """Return P(noisy = j | x, clean = k) of each row, by EM in each bin on the rows seen, drawn to the global T."""
     c, local = len(T), np.empty((len(y), len(T), len(T)))
@@ -135,7 +190,7 @@ def compare(X: Any, y: np.ndarray, p: np.ndarray, T: np.ndarray) -> dict[str, di
     return found
 
 
-def measure(folder: Path, name: str, kind: str, model: str) -> dict[str, Any]:
+def measure(folder: Path, name: str, kind: str, model: str, models: Any = None) -> dict[str, Any]:
     X, y, gold = load(folder, name, kind)
     start, wrong, rows = time.process_time(), y != gold, np.arange(len(y))
     errors = find_label_errors(X, y, VolMin() if model == "logistic" else None, random_state=0)
@@ -158,11 +213,12 @@ def measure(folder: Path, name: str, kind: str, model: str) -> dict[str, Any]:
         "evidence": None if noise is None else noise.evidence,
         "accuracy": float(np.mean(predicted == gold)),
         "by_T": [score.estimate, score.low, score.high],
+        "by_both": list(errors.accuracy()[:3]),
         "by_posterior": float(errors.posterior[rows, predicted].mean()),
         "notes": errors.notes,
         "seconds": seconds,
     }
-    return record | ({"models": compare(X, y, p, T)} if model == "logistic" else {})
+    return record | ({"models": models or compare(X, y, p, T)} if model == "logistic" else {})
 
 
 def known_errors(folder: Path, name: str) -> dict[str, Any]:
@@ -184,7 +240,8 @@ def known_errors(folder: Path, name: str) -> dict[str, Any]:
     for method, score in scores.items():
         order = np.argsort(-score[rows], kind="stable")
         hits = {str(k): float(rejected[order[:k]].mean()) for k in (10, 15, 25, 50, 100, 200, 400) if k < len(rows)}
-        found[method] = {"ap": float(average_precision_score(rejected, score[rows])), "hits": hits}
+        ap, rank = float(average_precision_score(rejected, score[rows])), float(np.flatnonzero(rejected[order]).mean())
+        found[method] = {"ap": ap, "rank": 1 + rank, "hits": hits}
     return {"judged": len(rows), "rejected": int(rejected.sum()), "scores": found}
 
 
@@ -205,7 +262,7 @@ def write(options: argparse.Namespace, found: dict[str, Any]) -> None:
     for model in ("logistic", "auto"):
         for title, sets in groups.items():
             keys = [f"{model}/{name}/{kind}" for name, kinds in sets.items() for kind in kinds]
-            records = {key.split("/", 1)[1]: found[key] for key in keys if key in found}
+            records = {key.split("/", 1)[1]: found[key] for key in keys if "by_both" in found.get(key, {})}
             if not records:
                 continue
             report.say(f"## {title}, `--model {model}`\n")
@@ -224,11 +281,19 @@ def write(options: argparse.Namespace, found: dict[str, Any]) -> None:
             report.say("Accuracy of the model that judged, on rows that it did not see:\n")
             accuracies = []
             for name, r in records.items():
-                truth, (estimate, low, high) = r["accuracy"], r["by_T"]
-                row = [name, f"{truth:.3f}", f"{estimate:.3f}", f"{low:.3f} to {high:.3f}"]
-                accuracies.append([*row, "yes" if low <= truth <= high else "no", f"{r['by_posterior']:.3f}"])
-            header = ["set", "truth", "`clean_accuracy`", "95 % interval", "covers", "mean posterior of the prediction"]
-            report.table(header, accuracies)
+                truth, row = r["accuracy"], [name, f"{r['accuracy']:.3f}", f"{r['by_T'][0]:.3f}"]
+                for _, low, high in (r["by_T"], r["by_both"]):
+                    row += [f"{low:.3f} to {high:.3f}", "yes" if low <= truth <= high else "no"]
+                accuracies.append([*row, f"{r['by_posterior']:.3f}"])
+            header = ["set", "truth", "estimate", "95 % interval by T", "covers", "and by noise that varies", "covers"]
+            report.table([*header, "mean posterior of the prediction"], accuracies)
+            inside = [
+                sum(r[by][1] <= r["accuracy"] <= r[by][2] for r in records.values()) for by in ("by_T", "by_both")
+            ]
+            report.say(
+                f"The interval of `clean_accuracy` covers {inside[0]} of {len(records)}, that of "
+                f"`LabelErrors.accuracy()` {inside[1]}.\n"
+            )
             if model == "logistic":
                 names = list(next(iter(records.values()))["models"])
                 report.say(
@@ -249,6 +314,7 @@ def write(options: argparse.Namespace, found: dict[str, Any]) -> None:
                 for note in r["notes"]:
                     report.say(f"- {name}: {note}")
             report.say("")
+    write_trained(report, found)
     for name in ("mnist", "imdb"):
         if (r := found.get(f"known/{name}")) is None:
             continue
@@ -257,9 +323,47 @@ def write(options: argparse.Namespace, found: dict[str, Any]) -> None:
             f"of {r['rejected']:,}. Average precision, and precision among the first k judged rows:\n"
         )
         ks = list(r["scores"]["unflip"]["hits"])
-        rows = [[m, f"{s['ap']:.4f}", *(f"{s['hits'][k]:.3f}" for k in ks)] for m, s in r["scores"].items()]
-        report.table(["scores", "AP", *(f"first {k}" for k in ks)], rows)
+        rows = [
+            [m, f"{s['ap']:.4f}", f"{s['rank']:.1f}", *(f"{s['hits'][k]:.3f}" for k in ks)]
+            for m, s in r["scores"].items()
+        ]
+        report.table(["scores", "AP", "mean rank", *(f"first {k}" for k in ks)], rows)
     report.close()
+
+
+def write_trained(report: Report, found: dict[str, Any]) -> None:
+    """Write the accuracies of classifiers that learned through one T and through T(x)."""
+    cells = {f"{name}/{kind}": found.get(f"trained/{name}/{kind}") for name, kinds in TRAINED.items() for kind in kinds}
+    records = {key: r for key, r in cells.items() if r is not None}
+    if not records:
+        return
+    report.say(
+        "## A classifier through noise that depends on the sample\n\nAccuracy on gold labels of test rows, in percent, "
+        "of logistic regression trained on the labels as they are, on P(clean | x, noisy) by one T and by "
+        "`VaryingNoise`, T(x), and on gold labels. p(x) is VolMin's, out of fold. CIFAR-10N: "
+        f"{CIFAR_ROWS:,} rows; hatespeech_votes: {HATE_ROWS:,}, tested on the others. In brackets, the log loss of "
+        "the gold labels of the rows that were trained on; then how many test rows only T(x), and only T, gets right.\n"
+    )
+    rows, leads = [], []
+    for name, r in records.items():
+        right = [
+            np.unpackbits(np.frombuffer(bytes.fromhex(r[k]["right"]), np.uint8)).astype(bool) for k in ("T(x)", "T")
+        ]
+        ahead, behind = int(np.sum(right[0] & ~right[1])), int(np.sum(right[1] & ~right[0]))
+        leads.append(100 * (r["T(x)"]["accuracy"] - r["T"]["accuracy"]))
+        row = [
+            name,
+            f"{r['wrong']:.1%}",
+            *(f"{100 * r[k]['accuracy']:.2f} ({r[k]['loss']:.2f})" for k in ("labels", "T")),
+        ]
+        row += [f"{100 * r['T(x)']['accuracy']:.2f} ({r['T(x)']['loss']:.2f})", f"{100 * r['gold']['accuracy']:.2f}"]
+        rows.append([*row, f"{ahead} : {behind}", f"{leads[-1]:+.2f}"])
+    report.table(["draw", "wrong", "labels", "T", "T(x)", "gold", "only T(x) : only T", "T(x) - T"], rows)
+    error = np.std(leads, ddof=1) / np.sqrt(len(leads)) if len(leads) > 1 else np.nan
+    report.say(
+        f"T(x) - T: {np.mean(leads):+.2f} points on average (standard error {error:.2f} over draws, which share "
+        f"rows), at least as accurate in {sum(lead >= 0 for lead in leads)} of {len(leads)}.\n"
+    )
 
 
 def main() -> None:
@@ -276,12 +380,19 @@ def main() -> None:
             for name, kinds in sets.items():
                 for kind in kinds:
                     key = f"{model}/{name}/{kind}"
-                    if key in found or (options.only and name not in options.only):
+                    known = found.get(key, {})
+                    if "by_both" in known or (options.only and name not in options.only):
                         continue
-                    found[key] = measure(Path(options.data_dir), name, kind, model)
+                    found[key] = measure(Path(options.data_dir), name, kind, model, known.get("models"))
                     options.records.write_text(json.dumps(found, indent=1) + "\n")
+    for name, kinds in TRAINED.items():
+        for kind in kinds:
+            key = f"trained/{name}/{kind}"
+            if key not in found and (not options.only or name in options.only):
+                found[key] = trained(Path(options.data_dir), name, kind)
+                options.records.write_text(json.dumps(found, indent=1) + "\n")
     for name in ("mnist", "imdb"):
-        if f"known/{name}" not in found:
+        if "rank" not in found.get(f"known/{name}", {}).get("scores", {}).get("unflip", {}):
             found[f"known/{name}"] = known_errors(Path(options.data_dir), name)
             options.records.write_text(json.dumps(found, indent=1) + "\n")
     write(options, found)

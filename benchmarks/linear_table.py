@@ -26,6 +26,7 @@ from sklearn.model_selection import GridSearchCV, ShuffleSplit
 from unflip._output import write_whole
 from unflip.linear import (
     CEGEClassifier,
+    FilterClassifier,
     LICSClassifier,
     LNSIClassifier,
     MCLDCEClassifier,
@@ -82,6 +83,8 @@ METHODS: dict[str, Callable[[np.ndarray], Any]] = {
     "muSGD": lambda T: MuSGDClassifier(T, random_state=0),
     "muSGD, tuned": lambda T: tuned(MuSGDClassifier(T, random_state=0), T),
     "Rank Pruning": lambda T: RankPruningClassifier(random_state=0),
+    "Majority filter": lambda T: FilterClassifier(random_state=0),
+    "Consensus filter": lambda T: FilterClassifier(vote="consensus", random_state=0),
     "LNSI": lambda T: LNSIClassifier(random_state=0),
     "SCD": lambda T: SCDClassifier(random_state=0),
     "LICS": lambda T: LICSClassifier(T),

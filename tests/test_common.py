@@ -29,7 +29,7 @@ for model in CLASSIFIERS:
     if type(model).__name__ == "Selective":  # its 200 trees take minutes over all checks
         model.set_params(classifier=ExtraTreesClassifier(20, min_samples_leaf=2))
 # A copy of a sample would be its nearest neighbor, and trees count samples, not weights, in a leaf.
-WEIGHTS_ARE_NOT_REPETITION = ("HOC", "Selective")
+WEIGHTS_ARE_NOT_REPETITION = ("HOC", "Selective", "FilterClassifier")
 TAKES_TRANSITION = [model for model in CLASSIFIERS if "transition" in model.get_params()]
 ONE_VS_REST = OneVsRestClassifier(LogisticRegression(max_iter=10_000, tol=1e-8))
 UNCORRECTED = {  # what is left of a method that takes T if T = I

@@ -233,6 +233,23 @@ class TestContract:
             model.fit(X, noisy, groups=groups)
             assert all(not set(groups[train]) & set(groups[test]) for train, test in model.witness_.folds_)
 
+    @pytest.mark.parametrize("model", [None, FOREST, KNeighborsClassifier(15)], ids=["auto", "weighted", "inverted"])
+    def test_the_order_of_the_rows_does_not_matter(self, blobs, model):
+        X, noisy, X_test, _ = blobs
+        X = np.vstack([X[:150], X[:50]])  # some rows twice, with other labels
+        rows = np.random.default_rng(0).permutation(200)
+        weights, groups = 1 + np.arange(200) % 2, np.arange(200) // 4
+        given = {"sample_weight": weights, "groups": groups}
+        permuted = {name: value[rows] for name, value in given.items()}
+        fresh = CorrectedClassifier(model, transition=None if model is None else T4, cv=2, random_state=0)
+        first = clone(fresh).fit(X, noisy[:200], **given)
+        second = clone(fresh).fit(1024 * X[rows], noisy[rows], **permuted)  # a unit that rounds nothing
+        np.testing.assert_allclose(first.transition_, second.transition_, atol=1e-9)
+        np.testing.assert_allclose(first.oof_proba_[rows], second.oof_proba_, atol=1e-9)
+        np.testing.assert_allclose(first.predict_proba(X_test), second.predict_proba(1024 * X_test), atol=1e-9)
+        R = first.witness_.soft_labels(noisy[:200]), second.witness_.soft_labels(noisy[rows])
+        np.testing.assert_allclose(R[0][rows], R[1], atol=1e-9)
+
     def test_rows_of_weight_zero_do_not_count(self, blobs):
         X, noisy, X_test, y_test = blobs
         wrong = np.concatenate([noisy, np.zeros(600, dtype=int)])

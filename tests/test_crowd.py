@@ -71,6 +71,14 @@ def test_infinite_strength_gives_all_annotators_the_pool():
     assert np.ptp(strong, axis=0).mean() < np.ptp(weak, axis=0).mean() / 2
 
 
+def test_infinite_strength_leaves_rules_their_coverage_only():
+    Y = np.where(np.random.default_rng(0).random((300, 4)) < 0.5, np.array([0, 0, 1, 1]), -1)
+    model = AnnotatorModel(strength=np.inf, abstain=True).fit(Y)
+    near = AnnotatorModel(strength=1e9, abstain=True).fit(Y)
+    np.testing.assert_allclose(model.posterior_, near.posterior_, atol=1e-5)
+    np.testing.assert_allclose(model.fit_.transitions.sum(axis=2), 1)
+
+
 def test_more_rows_recover_the_annotators_and_the_classes():
     errors, accuracies = [], []
     for n in (100, 1000, 10_000):
@@ -81,7 +89,9 @@ def test_more_rows_recover_the_annotators_and_the_classes():
         assert accuracies[-1] >= np.mean(annotations_of(Y).majority == y)
     assert errors[-1] < 0.02
     assert errors[-1] < errors[0]
-    assert abs(model.confidence_.mean() - accuracies[-1]) < 0.02
+    sure = model.fit_.posterior.max(axis=1).mean()
+    assert abs(sure - accuracies[-1]) < 0.02  # these annotators are independent
+    assert model.confidence_.mean() < sure
 
 
 def test_few_labels_are_drawn_to_the_others():
@@ -138,6 +148,17 @@ def test_shared_errors_make_the_posterior_less_sure():
     assert model.confidence_.mean() < model.fit_.posterior.max(axis=1).mean()
 
 
+def test_n_labels_count_as_the_square_root_of_n():
+    Y, _, _ = drawn(n=200, m=9, missing=0.5)
+    model = AnnotatorModel().fit(Y)
+    for q, given, found in zip(model.fit_.posterior, (Y >= 0).sum(axis=1), model.posterior_, strict=True):
+        power = min(model.temperature_, 1 / np.sqrt(max(given, 1)))
+        np.testing.assert_allclose(found, np.maximum(q, 1e-12) ** power / np.sum(np.maximum(q, 1e-12) ** power))
+    single = np.where(np.arange(9) == np.arange(200)[:, None] % 9, Y.clip(0), -1)
+    alone = AnnotatorModel().fit(single)
+    np.testing.assert_allclose(alone.posterior_, alone.fit_.posterior, atol=1e-9)
+
+
 def test_a_rare_class_does_not_become_that_of_the_hard_rows():
     random = np.random.default_rng(0)
     y = (random.random(2000) < 0.5).astype(int)
@@ -169,6 +190,16 @@ def test_rules_that_give_one_class_are_told_from_people():
     assert model.quality_[[2, 5]].max() < model.quality_[[0, 1, 3, 4]].min()
     assert model.coverage_[0, 0] > 3 * model.coverage_[0, 1]
     assert not AnnotatorModel().fit(drawn()[0]).abstain_
+
+
+def test_of_two_rules_that_disagree_the_rare_one_wins():
+    Y = np.full((600, 2), -1)
+    Y[:, 0] = 0  # a rule that fires everywhere, and one that fires in some of these rows
+    Y[:60, 1] = 1
+    model = AnnotatorModel().fit(Y)
+    assert model.abstain_
+    assert (model.consensus_[:60] == 1).all()
+    assert (model.consensus_[60:] == 0).all()
 
 
 def test_a_classifier_is_one_more_witness():
@@ -284,6 +315,17 @@ def test_a_matrix_is_taken_where_a_vector_is():
     assert find_label_errors(y=Y).total > 0
     with pytest.raises(ValueError, match="leave transition out"):
         find_label_errors(X, Y, transition=np.eye(3))
+
+
+def test_extreme_numbers_are_refused_with_several_annotators_as_with_one():
+    Y, y, _ = drawn(n=60, m=4)
+    X = features(y)
+    with pytest.raises(ValueError, match="weight"):
+        CorrectedClassifier().fit(X, Y, sample_weight=np.zeros(60))
+    X[:, 1] *= 1e200
+    for labels in (Y, y):
+        with pytest.raises(ValueError, match="column 1"):
+            CorrectedClassifier().fit(X, labels)
 
 
 def test_the_default_model_learns_from_several_annotators(tmp_path):

@@ -267,3 +267,15 @@ def test_the_interval_covers_what_alternatives_say():
     assert both.estimate == score.estimate
     assert (both.low, both.high) == (min(score.low, plain.low), max(score.high, plain.high))
     assert both.low < score.low
+
+
+def test_the_interval_covers_what_posteriors_say():
+    noisy, predicted = np.repeat([0, 1], [65, 35]), np.zeros(100, dtype=int)
+    T, R = [[0.9, 0.1], [0.1, 0.9]], np.tile([0.4, 0.6], (100, 1))
+    score, both = (clean_accuracy(noisy, predicted, T, posteriors=given) for given in ([], [R]))
+    assert (both.estimate, both.high) == (score.estimate, score.high)
+    assert both.low == pytest.approx(0.4 - 1.959964 * np.sqrt(0.4 * 0.6 / 100))
+    weighted = clean_accuracy(noisy, predicted, T, sample_weight=np.full(100, 7.0), posteriors=[R])
+    assert weighted.low == pytest.approx(both.low)
+    with pytest.raises(ValueError, match=r"posteriors .* shape \(100, 2\)"):
+        clean_accuracy(noisy, predicted, T, posteriors=[R[:, :1]])

@@ -303,3 +303,4 @@ def test_a_line_tells_the_truth(entry):
     if entry.family == "deep":
         assert (cls.name, cls.n_networks) == (entry.name, entry.networks)
         assert cls.needs_transition == entry.takes_transition
+        assert hasattr(cls, "transition") == entry.learns_transition

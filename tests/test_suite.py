@@ -263,6 +263,25 @@ def test_the_goals(summary):
     assert of("auto, intervals that contain the test accuracy, noisy").measured == pytest.approx(100)
 
 
+def test_the_bound(summary, capsys, tmp_path):
+    """In cells that both have: what auto and the true T gain, and how many cells have noise that was not found."""
+    cells = [("a", 0.80, 0.9, 0.0, 2), ("b", 0.65, 0.8, 0.38, 3), ("c", 0.9, None, 0.4, 3)]
+    records = []
+    for name, auto, oracle, rate, classes in cells:
+        for noise, accuracy in (("none", 0.9), ("sym40", 0.7)):
+            records += [record(name, noise, method, accuracy, classes=classes) for method in summary.UNCORRECTED]
+        more = {"noise_rate": 0.4, "noise_rate_estimated": rate, "classes": classes}
+        records.append(record(name, "sym40", "auto", auto, **more))
+        records += [] if oracle is None else [record(name, "sym40", summary.ORACLE, oracle, **more)]
+    options = argparse.Namespace(out=tmp_path / "suite.md")
+    summary.within_reach(summary.Report("Suite", "python", options), summary.Results(records), ["none", "sym40"])
+    text = capsys.readouterr().out
+    assert "lose 20.0 points to noise" in text
+    assert "| sym40 | 2 | +2.50 | 50 | -5.00 | +15.00 | 0 | +10.00 |" in text
+    assert "| two classes | 1 | 100 | 40.0 | +10.00 |" in text
+    assert "| more classes | 2 | 0 | 1.0 | +7.50 |" in text
+
+
 def test_a_report_of_some_records(suite, summary, tmp_path, capsys):
     records = tmp_path / "records"
     for r in [

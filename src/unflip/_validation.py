@@ -67,7 +67,7 @@ def _check_probabilities(T: Any) -> None:
         raise ValueError("transition has NaN or infinite entries; every entry must be a probability")
     if entries.size and entries.min() < 0:
         k = int(entries.argmin())
-        i, j = np.unravel_index(k, T.shape) if dense else (int(axis[k]) for axis in T.tocoo().coords)
+        i, j = np.unravel_index(k, T.shape) if dense else (int(axis[k]) for axis in (T.tocoo().row, T.tocoo().col))
         raise ValueError(f"transition has a negative entry, T[{i}, {j}] = {T[i, j]:g}; {CONVENTION}")
     row_sums = T.sum(axis=1)
     if not np.allclose(row_sums, 1, atol=1e-6):

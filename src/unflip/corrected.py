@@ -1,21 +1,21 @@
 """MODEL: any scikit-learn estimator, trained through T."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import Tags, _safe_indexing, assert_all_finite, check_array, check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
+    check_consistent_length,
     check_is_fitted,
     column_or_1d,
     indexable,
@@ -41,7 +41,8 @@ from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
 from unflip.transition._cross_fit import ALPHA, standard_errors
-from unflip.transition.stacked import StackedEM, default_models, noise_rate
+from unflip.transition._row_order import in_caller_order, row_order
+from unflip.transition.stacked import StackedEM, default_models, make_folds, noise_rate
 from unflip.transition.volmin import VolMin
 
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
@@ -103,7 +104,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         estimates it, with the model among its own. If the labels do not show that they are noisy, T is the identity,
         and the model is fitted as it is.
     cv : int, splitter or iterable of (train, test), default=5
-        The folds that predict rows which their models did not see. An int is the number of stratified, shuffled folds.
+        The folds that predict rows which their models did not see. An int is the number of stratified, shuffled folds;
+        they depend neither on the order of the rows nor on the units of the features.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some of them.
     random_state : int, RandomState instance or None, default=None
@@ -154,6 +156,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     annotator_model_: AnnotatorModel | None = None
     overlap_: bool
     notes_: list[str]
+    oof_proba_: FloatArray | None
     transition_std_: FloatArray | None
 
     def __init__(
@@ -183,6 +186,13 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if is_matrix(y):
             return self._fit_crowd(X, y, sample_weight, groups)
         X, codes, weights = self._check_data(X, y, sample_weight)
+        order = None
+        if isinstance(self.cv, Integral):  # folds of a splitter may count on the order of the rows
+            check_consistent_length(codes, groups)
+            order = row_order(X, codes, weights, groups)
+            X, codes = _safe_indexing(X, order), codes[order]
+            weights = None if weights is None else weights[order]
+            groups = None if groups is None else np.asarray(groups)[order]
         random = check_random_state(self.random_state)
         self._witness(X, codes, weights, groups, random)
         seed = random.randint(2**31 - 1)
@@ -191,6 +201,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         else:
             self._fit_given(X, codes, weights, seed)
         self.notes_ = list(noise_notes(self.witness_, codes, weights))
+        if order is not None:
+            self.witness_.restore(order)
+            self.oof_proba_ = in_caller_order(self.oof_proba_, order)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -316,13 +329,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if self.transition is not None:
             raise ValueError("each annotator has a T of their own, which is estimated; leave transition out")
         a, kind = annotations_of(Y, self.classes), self._kind()
-        check_rows(X, np.zeros(a.n_rows))
-        if self.estimator is None:
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        else:
-            _check_table(X)
-            (X,) = indexable(validate_data(self, X, skip_check_array=True))
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        X, _, weights = self._check_data(X, a.classes[a.majority], sample_weight)
         self.classes_, c = a.classes, len(a.classes)
         n_rows, labeled = a.n_rows, np.flatnonzero(a.counts.sum(axis=1) > 0)
         if len(labeled) < n_rows:  # the others teach nothing
@@ -331,28 +338,26 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             groups = None if groups is None else np.asarray(groups)[labeled]
         random = check_random_state(self.random_state)
         crowd = AnnotatorModel().fit(a)
-        alone, q, prior = crowd.posterior_, crowd.posterior_, np.tile(crowd.class_prior_, (a.n_rows, 1))
-        folds, seed = self._crowd_folds(X, q.argmax(axis=1), groups, random), random.randint(2**31 - 1)
+        # Models learn from posteriors before they are made less sure, which would only blur what they learn.
+        alone, q = crowd.posterior_, crowd.fit_.posterior
+        prior = np.tile(np.full(c, 1 / c) if crowd.abstain_ else crowd.class_prior_, (a.n_rows, 1))
+        folds, seed = make_folds(self.cv, q.argmax(axis=1), groups, random), random.randint(2**31 - 1)
         named = default_models(X, c) if kind == "auto" else [(_name(self.estimator), self.estimator)]
         models = {name: seeded(clone(model), seed) for name, model in named}
         shares, held_out = np.full(len(models), 1 / len(models)), {}
         witnesses = kind in ("auto", "weighted", "inverted") and not crowd.abstain_  # a model of rules repeats them
         for _ in range(CROWD_ROUNDS if folds and (witnesses or kind == "auto") else 0):
-            held_out = {name: np.zeros_like(q) for name in models}
-            for train, test in folds:
-                for name, model in models.items():
-                    w = None if weights is None else weights[train]
-                    R = q[train] if kind != "inverted" else None
-                    fitted = fit_soft(clone(model), _safe_indexing(X, train), q[train].argmax(axis=1), R, w)
-                    held_out[name][test] = predicted_codes(fitted, _safe_indexing(X, test), c)
+            R = q if kind != "inverted" else None
+            held_out = {name: _soft_out_of_fold(model, X, q, R, weights, folds) for name, model in models.items()}
             likelihood = crowd.fit_.posterior / np.maximum(prior, 1e-9)
             shares, t = _witness_shares(list(held_out.values()), likelihood, weights)
-            prior = tempered(np.tensordot(shares, np.stack(list(held_out.values())), axes=1), t)
+            even = np.ones(len(shares))
+            prior = blended(list(held_out.values()), shares, even, np.concatenate([[t], np.zeros(c)]))
             prior = 0.99 * prior + 0.01 / c  # no classifier is ever sure
             if not witnesses:  # only the weights of the models are needed
                 break
             crowd.fit(a, proba=prior)
-            q = crowd.posterior_
+            q = crowd.fit_.posterior
         self.annotator_model_ = crowd
         self.transition_, self.class_prior_ = crowd.transition_, crowd.class_prior_
         size = (a.counts.sum(axis=1) @ q)[:, np.newaxis]  # labels of each class
@@ -364,17 +369,6 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.candidates_ = self._crowd_candidates(held_out, shares, alone, weights) if kind == "auto" else []
         self.notes_ = list(_crowd_sentences(crowd, n_rows))
         return self
-
-    def _crowd_folds(self, X: Any, codes: IntArray, groups: Any, random: Any) -> list[Any]:
-        if np.bincount(codes).max() < 2 or len(codes) < 10:
-            return []
-        cv = self.cv
-        if isinstance(cv, int):
-            shuffle = {"n_splits": cv, "shuffle": True, "random_state": random.randint(2**31 - 1)}
-            cv = StratifiedKFold(**shuffle) if groups is None else StratifiedGroupKFold(**shuffle)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The least populated class")
-            return list(check_cv(cv, codes, classifier=True).split(X, codes, groups))
 
     def _fit_to_posterior(
         self, X: Any, codes: IntArray, q: FloatArray, weights: Any, models: Any, shares: FloatArray, kind: str
@@ -605,8 +599,14 @@ def noise_notes(w: StackedEM, codes: IntArray, weights: FloatArray | None) -> An
             + (", and only linear models and regressors are trained through T." if w.shape_ == "given" else ".")
         )
     if w.overlap_:
-        weak = "Both explanations are averaged." if w.share_ < 1 else "Only what is surely noise counts as such."
-        corrected = weak if found else "Nothing was corrected."
+        if not found:
+            corrected = "Nothing was corrected."
+        elif w.share_ < 1:
+            corrected = "Both explanations are averaged."
+        elif np.array_equal(w.transition_, w.suspected_):
+            corrected = "They are corrected as if all of this were noise."
+        else:
+            corrected = "Only what is surely noise counts as such."
         yield (
             f"Noise and overlapping classes cannot be told apart in these data: up to {rate:.0%} of the labels may "
             f"be wrong, or the classes overlap. {corrected} More rows or better features may tell."
@@ -645,6 +645,18 @@ def posterior_accuracy(posterior: FloatArray, predicted: IntArray, weights: Floa
     # The class of a row is a draw from its posterior, and the rows are a draw themselves.
     spread = 1.96 * np.sqrt(max(mean * (1 - mean), 1e-4) * np.sum(w**2)) / np.sum(w)
     return CleanAccuracy(mean, max(mean - spread, 0.0), min(mean + spread, 1.0), spread / 1.96)
+
+
+def _soft_out_of_fold(
+    model: Any, X: Any, q: FloatArray, R: FloatArray | None, weights: FloatArray | None, folds: Any
+) -> FloatArray:
+    """Return what a model that learned soft labels R, or the likeliest class, predicts for rows that it did not see."""
+    p = np.zeros_like(q)
+    for train, test in folds:
+        w, soft = (None if one is None else one[train] for one in (weights, R))
+        fitted = fit_soft(clone(model), _safe_indexing(X, train), q[train].argmax(axis=1), soft, w)
+        p[test] = predicted_codes(fitted, _safe_indexing(X, test), q.shape[1])
+    return p
 
 
 def _witness_shares(

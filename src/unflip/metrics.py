@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from unflip._validation import FloatArray, check_labels, check_same_length, check_transition
@@ -32,6 +33,7 @@ def clean_accuracy(
     confidence: float = 0.95,
     transition_std: ArrayLike | None = None,
     alternatives: Sequence[ArrayLike] = (),
+    posteriors: Sequence[ArrayLike] = (),
 ) -> CleanAccuracy:
     """Estimate the accuracy of predictions on clean labels, with an interval, from noisy labels alone.
 
@@ -56,6 +58,10 @@ def clean_accuracy(
     alternatives : sequence of array-like of shape (n_classes, n_classes), default=()
         Other T that the data do not rule out, such as ``alternatives_`` of :class:`unflip.CorrectedClassifier`. The
         interval then covers the accuracy whichever of them is right.
+    posteriors : sequence of array-like of shape (n_samples, n_classes), default=()
+        P(clean = k | x, noisy) of the samples according to noise that no T describes, columns in the order of the
+        classes: the interval also covers what they say, the mean of P(clean = predicted | x, noisy).
+        :meth:`unflip.audit.LabelErrors.accuracy` passes those of noise that depends on the sample.
 
     Notes
     -----
@@ -96,12 +102,13 @@ def clean_accuracy(
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be a probability between 0 and 1; got {confidence}")
-    if alternatives:
+    if alternatives or len(posteriors):
         options: dict[str, Any] = {"classes": classes, "sample_weight": sample_weight, "confidence": confidence}
         score = clean_accuracy(y_noisy, y_pred, transition, transition_std=transition_std, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that one of them does not fit
             others = [clean_accuracy(y_noisy, y_pred, T, **options) for T in alternatives]
+        others += [_by_posterior(y_noisy, y_pred, R, **options) for R in posteriors]
         low, high = min(one.low for one in [score, *others]), max(one.high for one in [score, *others])
         return score._replace(low=low, high=high)
     noisy, predicted = np.asarray(y_noisy), np.asarray(y_pred)
@@ -148,6 +155,25 @@ def clean_accuracy(
     within = min(max(estimate, 0.0), 1.0)
     low, high = np.clip(interval(within, student.ppf((1 + confidence) / 2, n - 1)), 0, 1)
     return CleanAccuracy(estimate, min(float(low), within), max(float(high), within), error)  # despite rounding
+
+
+def _by_posterior(
+    y_noisy: ArrayLike, y_pred: ArrayLike, posterior: ArrayLike, classes: Any, sample_weight: Any, confidence: float
+) -> CleanAccuracy:
+    """Return the expected accuracy if each clean label is a draw from its posterior, with the interval of draws."""
+    known = check_labels(np.concatenate([np.asarray(y_noisy), np.asarray(y_pred)]))[0] if classes is None else classes
+    _, codes = check_labels(np.asarray(y_pred), known)
+    R = np.asarray(posterior, dtype=np.float64)
+    if R.shape != (len(codes), len(np.asarray(known))) or not np.isfinite(R).all() or R.min() < 0:
+        raise ValueError(
+            "each of posteriors must have one probability per sample and class, shape "
+            f"{(len(codes), len(np.asarray(known)))}; got shape {R.shape}, or numbers that are negative or not finite"
+        )
+    w = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    mean = float(np.average(R[np.arange(len(codes)), codes], weights=w))
+    error = float(np.sqrt(max(mean * (1 - mean), 0.0) * np.sum(w**2)) / w.sum())
+    half = float(norm.ppf((1 + confidence) / 2)) * error
+    return CleanAccuracy(mean, max(mean - half, 0.0), min(mean + half, 1.0), error)
 
 
 def _spread(inverse: FloatArray, shares: FloatArray, std: ArrayLike) -> float:

@@ -29,6 +29,8 @@ class Entry(NamedTuple):
         class that handles tables, or the form in which another library's fitted model is saved.
     takes_transition : bool
         Whether it uses T: to correct its loss, or to know how many labels are wrong.
+    learns_transition : bool
+        Whether it learns T as it trains.
     robust : bool
         Whether it withstands noise without T, so that its predictions are already of the clean label.
     networks : int
@@ -44,6 +46,7 @@ class Entry(NamedTuple):
     cls: str
     family: Family
     takes_transition: bool = False
+    learns_transition: bool = False
     robust: bool = False
     networks: int = 0
     saved: bool = False
@@ -83,6 +86,7 @@ ENTRIES = [
         robust=True,
         saved=True,
     ),
+    Entry("filter", "linear.filter", "FilterClassifier", "linear", robust=True, saved=True),
     Entry("lnsi", "linear.lnsi", "LNSIClassifier", "linear", saved=True),
     Entry("scd", "linear.scd", "SCDClassifier", "linear", saved=True),
     Entry("lics", "linear.lics", "LICSClassifier", "linear", takes_transition=True, saved=True),
@@ -103,10 +107,39 @@ ENTRIES = [
     ),
     Entry("jocor", "deep.methods.jocor", "JoCoR", "deep", takes_transition=True, robust=True, networks=2),
     Entry("sigua", "deep.methods.sigua", "SIGUA", "deep", takes_transition=True, robust=True, networks=1),
+    Entry("decoupling", "deep.methods.decoupling", "Decoupling", "deep", robust=True, networks=2),
+    Entry("mentornet", "deep.methods.mentornet", "MentorNet", "deep", robust=True, networks=1),
+    Entry(
+        "joint-optimization", "deep.methods.joint_optimization", "JointOptimization", "deep", robust=True, networks=1
+    ),
+    Entry("selfie", "deep.methods.selfie", "SELFIE", "deep", takes_transition=True, robust=True, networks=1),
+    Entry("dividemix", "deep.methods.dividemix", "DivideMix", "deep", robust=True, networks=2),
     Entry("mcldce", "deep.methods.mcldce", "MCLDCE", "deep", takes_transition=True, networks=1),
     Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
     Entry("proper", "deep.methods.proper", "Proper", "deep", takes_transition=True, networks=1),
-    Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", networks=1),
+    Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", learns_transition=True, networks=1),
+    Entry(
+        "t-revision",
+        "deep.methods.t_revision",
+        "TRevision",
+        "deep",
+        takes_transition=True,
+        learns_transition=True,
+        networks=1,
+    ),
+    Entry(
+        "noise-adaptation",
+        "deep.methods.noise_adaptation",
+        "NoiseAdaptation",
+        "deep",
+        learns_transition=True,
+        networks=1,
+    ),
+    Entry("bootstrapping", "deep.methods.bootstrapping", "Bootstrapping", "deep", networks=1),
+    Entry("label-smoothing", "deep.methods.label_smoothing", "LabelSmoothing", "deep", networks=1),
+    Entry("cores", "deep.methods.cores", "CORES", "deep", robust=True, networks=1),
+    Entry("elr", "deep.methods.elr", "ELR", "deep", robust=True, networks=1),
+    Entry("mixup", "deep.methods.mixup", "Mixup", "deep", networks=1),
     Entry("volmin", "transition.volmin", "VolMin", "transition", takes_transition=True, saved=True, own_scale=True),
     Entry("stacked-em", "transition.stacked", "StackedEM", "transition", takes_transition=True, own_scale=True),
     Entry("ridge-em", "transition.ridge", "RidgeEM", "transition", own_scale=True),

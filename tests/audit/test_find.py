@@ -26,11 +26,13 @@ from sklearn.svm import LinearSVC
 import unflip.audit
 from tests import quick_corrected
 from unflip.audit import LabelAuditor
+from unflip.audit.find import _Fold, _label_errors, _with_share
 from unflip.core import inverted_posterior
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
-from unflip.metrics import transition_error
+from unflip.metrics import clean_accuracy, transition_error
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import DualT, VolMin, estimate_transition
+from unflip.transition._row_order import row_order
 
 
 def find_label_errors(X, y, classifier=None, transition=None, cv=5, **options):
@@ -129,6 +131,44 @@ def test_noise_rates_are_counted_in_the_data():
     assert found.noise_rates.argmax() == 2
     assert found.noise_rates[2] == pytest.approx(np.mean(y[clean == 2] != 2), abs=0.06)
     assert found.noise_rates[:2].max() < 0.02
+
+
+def test_the_interval_of_the_accuracy_covers_both_kinds_of_noise(digits):
+    _, noisy, y, _, found = digits
+    predicted, score = found.proba.argmax(axis=1), found.accuracy()
+    alone = clean_accuracy(noisy, predicted, found.transition, transition_std=found.transition_std)
+    right = found.posterior[np.arange(len(y)), predicted].mean()
+    assert score.estimate == alone.estimate
+    assert score.low <= min(alone.low, right)
+    assert score.high >= max(alone.high, right)
+    assert score.low <= np.mean(predicted == y) <= score.high
+    assert found.accuracy(y).estimate > score.estimate  # of other predictions
+
+
+def test_noise_that_overlap_explains_as_well_widens_the_interval():
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.full(2, 0.7), 600)
+    codes = (random.random(600) < 0.9 * p[:, 1] + 0.1 * p[:, 0]).astype(int)
+    plain = 0.9 * p + 0.1 * p[:, ::-1]  # the same labels, explained by overlap
+    fold = _Fold(np.arange(600), plain, False, np.eye(2), np.eye(2), np.full(2, 0.5), True, None)
+    sure, unsure = (
+        _label_errors(codes, np.arange(2), codes, [fold._replace(doubt=doubt)])
+        for doubt in (None, (p, symmetric(2, 0.1)))
+    )
+    assert unsure.total == sure.total
+    assert unsure.interval[1] > max(sure.interval[1], 60)
+
+
+@pytest.mark.parametrize("wrong", [0.05, 0.3])
+def test_odds_are_multiplied_by_one_factor(wrong):
+    random = np.random.default_rng(0)
+    R, codes = random.dirichlet(np.ones(3), 50), random.integers(0, 3, 50)
+    moved = _with_share(np.log(R), codes, wrong)
+    kept, before = moved[np.arange(50), codes], R[np.arange(50), codes]
+    assert 1 - kept.mean() == pytest.approx(wrong)
+    factors = kept / (1 - kept) / (before / (1 - before))
+    np.testing.assert_allclose(factors, factors[0], rtol=1e-6)
+    assert _with_share(np.log(R), codes, -0.1) is None
 
 
 def test_noise_rates_of_a_class_without_samples_are_zero():
@@ -375,7 +415,7 @@ def test_any_classifier(blobs, classifier):
     assert transition_error(found.transition, pairflip(3, 0.3)) < 0.3  # DualT's is the largest
 
 
-@pytest.mark.parametrize("method", ["forward", "ce"])  # clean probabilities, and noisy ones
+@pytest.mark.parametrize("method", ["forward", "t-revision", "ce", "mixup"])  # clean probabilities, and noisy ones
 def test_a_network(blobs, method):
     pytest.importorskip("torch")
     from unflip.deep import NoisyLabelClassifier
@@ -411,6 +451,18 @@ def test_a_given_estimator_of_T_is_left_alone(blobs):
     assert transition_error(found.transition, pairflip(3, 0.3)) < 0.3
     assert estimator.random_state is None
     assert not hasattr(estimator, "transition_")
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_order_of_the_rows_does_not_matter(blobs, grouped):
+    X, noisy = blobs[0], blobs[1]
+    rows, groups = np.random.default_rng(0).permutation(len(X)), np.arange(len(X)) // 5
+    forest = RandomForestClassifier(10, min_samples_leaf=5, random_state=0)
+    found, permuted = (
+        find_label_errors(X[r], noisy[r], forest, cv=2, groups=groups[r] if grouped else None, random_state=0)
+        for r in (slice(None), rows)
+    )
+    np.testing.assert_allclose(found.scores[rows], permuted.scores, atol=1e-9)
 
 
 def test_sparse_is_the_array(blobs):
@@ -498,6 +550,8 @@ def test_same_seed_same_result_and_splitters(blobs):
     assert np.any(first != other)
     assert forest.random_state is None
     random = np.random.RandomState(3)
+    order = row_order(X, noisy)
+    X, noisy = X[order], noisy[order]
     folds = StratifiedKFold(4, shuffle=True, random_state=np.random.RandomState(3))
     by_number = find_label_errors(X, noisy, LogisticRegression(), T, cv=4, random_state=random)
     by_splitter = find_label_errors(X, noisy, LogisticRegression(), T, cv=folds)
@@ -706,10 +760,11 @@ class TestGroups:
         precision = [average_precision_score(wrong, found.scores) for found in (apart, together)]
         assert precision[1] > 0.9
         assert precision[1] > precision[0] or isinstance(classifier, VolMin)  # which is too simple to memorize
+        order = row_order(X, noisy, groups=groups)
+        X, noisy, groups = X[order], noisy[order], groups[order]
         pairs = StratifiedGroupKFold(5, shuffle=True, random_state=np.random.RandomState(0)).split(X, noisy, groups)
-        np.testing.assert_array_equal(
-            find_label_errors(X, noisy, classifier, cv=pairs, **options).scores, together.scores
-        )
+        by_pairs = find_label_errors(X, noisy, classifier, cv=pairs, **options)
+        np.testing.assert_allclose(by_pairs.scores, together.scores[order], atol=1e-9)
 
     def test_reach_the_default(self, copies, monkeypatch):
         X, noisy, _, groups = copies

@@ -1,4 +1,5 @@
 import json
+from importlib.util import find_spec
 
 import pytest
 from joblib import cpu_count
@@ -9,6 +10,7 @@ from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
 from unflip.cli.bench import app
 
+needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs unflip[deep]")
 RESULT = {"accuracy": [0.5], "transition": None, "transition_error": None, "seconds": 1.0}
 
 
@@ -95,6 +97,7 @@ def test_a_failed_cell_gives_exit_code_1_and_its_traceback(bench, inline, experi
     assert done.exit_code == 1
 
 
+@needs_torch
 def test_ctrl_c_stops_cleanly(bench, experiment_file, monkeypatch):
     closed = []
 
@@ -135,6 +138,7 @@ def test_mistakes_on_the_command_line(bench, experiment_file, command, words, me
     assert message in output
 
 
+@needs_torch
 def test_an_unknown_setting_is_refused_before_anything_runs(bench, experiment_file, tmp_path):
     path = experiment_file(("dropout = 0.5", "dropuot = 0.5"))
     code, output = bench("run", path)
@@ -250,6 +254,7 @@ def test_stale_records_are_told_kept_and_made_again_on_demand(bench, inline, exp
     assert bench(*run, "--refresh-stale")[1] == "2 cells, 2 of them already done.\n"
 
 
+@needs_torch
 def test_missing_data_are_refused_before_anything_runs(bench, experiment_file, tmp_path, monkeypatch):
     path = experiment_file(("[datasets.digits]", "[datasets.mnist]"))
     code, output = bench("run", path, "--data-dir", tmp_path)

@@ -93,7 +93,7 @@ def test_every_command_has_json_and_quiet(command):
 
 def test_help_says_what_the_exit_codes_mean():
     text = invoke("--help").stdout
-    assert all(words in text for words in ("Exit codes: 0 done", "2 wrong usage", "130 stopped"))
+    assert all(words in text for words in ("Exit codes: 0 success", "2 wrong usage", "130 stopped"))
 
 
 def test_quiet_writes_the_same(folder, tmp_path):

@@ -17,13 +17,22 @@ def test_consensus_of_both_forms(files, tmp_path):  # noqa: F811
     done = invoke("consensus", files[0] / "wide.csv", *WIDE, "--out", tmp_path / "wide")
     assert done.exit_code == 0, done.output
     assert "agreement" in done.stdout
-    assert "Label these next" in done.stdout
-    assert "1 of 160 rows have no label of any annotator" in done.stderr
+    assert "Label these rows next" in done.stdout
+    assert "1 of 160 rows has no label of any annotator and is left out" in done.stderr
     told = invoke("consensus", files[0] / "long.csv", *LONG, "--out", tmp_path / "long", "--json")
     summary = json.loads(told.stdout)
     assert summary["rows"] == 159
     assert summary["annotators"] == 4
     assert (tmp_path / "long" / "index.html").exists()
+
+
+def test_raw_writes_text_as_it_is(tmp_path):
+    (tmp_path / "data.csv").write_text("photo,who,what\n" + "=p,-ann,yes\n=p,bob,no\nq,-ann,yes\nq,bob,yes\n")
+    how = ("--item", "photo", "--annotator", "who", "--label", "what", "--out", tmp_path / "out")
+    for more, name, who in (((), "'=p", "'-ann"), (("--raw",), "=p", "-ann")):
+        assert invoke("consensus", tmp_path / "data.csv", *how, *more).exit_code == 0
+        assert (tmp_path / "out" / "consensus.csv").read_text().splitlines()[1].startswith(f"{name},")
+        assert (tmp_path / "out" / "annotators.csv").read_text().splitlines()[1].startswith(f"{who},")
 
 
 def test_other_commands_take_several_annotators(files, tmp_path, monkeypatch):  # noqa: F811

@@ -1,5 +1,6 @@
 """Predictions of a saved model."""
 
+import io
 import json
 
 import numpy as np
@@ -60,7 +61,8 @@ def test_streams(folder, tmp_path):
             app, ["predict", str(folder / "model"), "-", "--out", "-"], input=(folder / f"people.{kind}").read_bytes()
         )
         assert told.exit_code == 0, told.output
-        assert told.stdout.splitlines() == expected.read_text(encoding="utf-8").splitlines()
+        frame = pd.read_csv(io.StringIO(told.stdout))
+        pd.testing.assert_frame_equal(frame, pd.read_csv(expected), rtol=0, atol=1e-12)
         assert "300 predictions" in told.stderr
     both = invoke("predict", folder / "model", folder / "people.csv", "--out", "-", "--json")
     assert (both.exit_code, both.stdout) == (1, "")

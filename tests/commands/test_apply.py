@@ -152,7 +152,7 @@ class TestMistakes:
             (("9", "dog", "cat", 1), {"label": "kind"}, "no row called '9'"),
             (("2", "dog", "cat", 1), {"label": "kind", "id": "a"}, "more than one row called '2'"),
             (("0", "cat", "dog", 1), {"label": "kinds"}, "did you mean 'kind'"),
-            (("0", "eel", "dog", 1), {}, "needs --label COLUMN: 0 columns"),
+            (("0", "eel", "dog", 1), {}, "no column of .* has the labels that were judged; name .* with --id"),
             (("0", "cat", "dog", 0.5), {"least": 0.9}, "no accepted correction"),
         ],
     )

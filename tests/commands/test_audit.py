@@ -200,6 +200,13 @@ class TestProbabilities:
         folder, q = written
         np.testing.assert_allclose(read_probabilities(folder / name, table), q)
 
+    def test_classes_that_are_numbers(self, tmp_path):
+        """pandas writes the columns of an array as 0, 1, 2."""
+        table = Table(np.eye(6), np.array([0, 1, 2, 0, 1, 2]), None, np.arange(6), None, ("0", "1", "2"))
+        q = np.random.default_rng(0).dirichlet(np.ones(3), size=6)
+        pd.DataFrame(q).to_csv(tmp_path / "array.csv", index=False)
+        np.testing.assert_allclose(read_probabilities(tmp_path / "array.csv", table), q)
+
     def test_judge_the_labels(self, written, table):
         errors = audit_table(table, pred_probs=written[1], random_state=0)
         wrong = table.y != make_frame()[1]

@@ -8,8 +8,9 @@ from sklearn.linear_model import LogisticRegression
 
 from tests.test_crowd import drawn, features
 from unflip.audit import find_label_errors
-from unflip.commands import annotated_table, audit_table, find_noise, fit_table, write_consensus
-from unflip.commands.audit import Totals, explain_interval, judge_table
+from unflip.commands import annotated_table, apply_corrections, audit_table, find_noise, fit_table, write_consensus
+from unflip.commands.audit import Totals, explain_interval, judge_table, write_audit
+from unflip.commands.consensus import as_said
 from unflip.crowd import AnnotatorModel
 from unflip.tables import read_table
 
@@ -94,3 +95,42 @@ def test_the_count_of_wrong_labels_names_its_assumption(files):
     table, _ = read(files, "wide")
     errors = find_label_errors(None, table.annotations)
     assert "if the annotators err independently" in explain_interval(Totals.of(errors))
+
+
+def test_labels_are_the_same_whoever_wrote_them(tmp_path):
+    """A column of whole numbers with gaps is often saved as 1.0, 2.0."""
+    rows = ["p,ann,1", "p,bob,1.0", "p,eve, 1 ", "q,ann,2", "q,bob,2.0", "q,eve,1.0"]
+    (tmp_path / "long.csv").write_text("\n".join(["photo,who,stars", *rows]) + "\n")
+    (tmp_path / "wide.csv").write_text("ann,bob,eve\n1,1.0,1\n2,2.0,1.0\n2,,1\n")
+    kinds = dict.fromkeys(["photo", "who", "stars", "ann", "bob", "eve"], "category")
+    long, _ = annotated_table(read_table(tmp_path / "long.csv", False, kinds=kinds), None, "photo", "who", "stars")
+    wide, _ = annotated_table(read_table(tmp_path / "wide.csv", False, kinds=kinds), "ann,bob,eve")
+    for table in (long, wide):
+        assert table.annotations.classes.tolist() == [1, 2]
+        assert table.annotations.counts[:2].tolist() == [[3, 0], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["1.0", 1, " 1", 2.0, ""], [1, 1, 1, 2, None]),
+        (["1.0", "other", "1.50"], ["1", "other", "1.50"]),
+        (["01", "1.0"], ["01", "1"]),  # zeros in front belong to a code
+        ([True, "False"], [True, False]),
+    ],
+)
+def test_how_labels_are_written(given, meant):
+    assert as_said(np.array(given, dtype=object)).tolist() == meant
+
+
+def test_the_labels_of_several_annotators_are_not_corrected_in_one_column(files, tmp_path):
+    table, _ = read(files, "wide")
+    write_audit(find_label_errors(None, table.annotations), table, tmp_path / "audit", title="ants")
+    suspects = tmp_path / "audit" / "suspects.csv"
+    with pytest.raises(ValueError, match=r"several annotators together.*labels.csv next to it"):
+        apply_corrections(suspects, files[0] / "wide.csv", tmp_path / "clean.csv")
+    # A column of the majority can be corrected.
+    frame = pd.read_csv(files[0] / "wide.csv").assign(most=np.insert(table.y.astype(object), 3, ""))
+    frame.to_csv(tmp_path / "most.csv", index=False)
+    done = apply_corrections(suspects, tmp_path / "most.csv", tmp_path / "clean.csv", label="most")
+    assert len(done.changes) == len(pd.read_csv(suspects))

@@ -15,7 +15,7 @@ from tests.quick_corrected import Candidate, accuracy
 from unflip import load, registry
 from unflip.audit import find_label_errors
 from unflip.commands import audit_table, find_noise, fit_out_of_core, fit_table, predict_table, read_for, write_fit_page
-from unflip.commands.fit import candidate_records, explain_choice, make_baseline
+from unflip.commands.fit import candidate_records, check_network, explain_choice, make_baseline
 from unflip.commands.folders import check_folder
 from unflip.linear import MCLDCEClassifierCV
 from unflip.metrics import transition_error
@@ -345,6 +345,14 @@ class TestChoice:
         found = self.choice(("trees", False, 0.9, False), ("trees", True, 0.8, True))
         assert explain_choice(found) == "Chosen: trees, corrected; the labels are noisy."
         assert "do not show that they are noisy" in explain_choice(self.choice(("trees", False, 0.9, True)))
+
+
+@pytest.mark.parametrize("network", ["mlp", "cnn6"])
+def test_a_network_names_the_extra_that_it_needs(network, monkeypatch):
+    monkeypatch.setattr("unflip.commands.fit.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=rf"{network} needs PyTorch: pip install 'unflip\[deep\]'"):
+        check_network(network)
+    check_network("linear")
 
 
 def test_a_test_file_is_read_with_the_kinds_of_the_training_data(tmp_path):

@@ -88,8 +88,8 @@ class TestAgainstMemory:
         two = fit_out_of_core(folder / "people.csv", "kind", rows=90, drop=["count"])
         assert one.unused == two.unused
         assert set(one.unused) == {"number", "year", "name"}
-        np.testing.assert_allclose(one.model.transition_, two.model.transition_, atol=1e-6)
-        np.testing.assert_allclose(one.model.classifier_.coef_, two.model.classifier_.coef_, atol=1e-4)
+        np.testing.assert_allclose(one.model.transition_, two.model.transition_, atol=1e-4)
+        np.testing.assert_allclose(one.model.classifier_.coef_, two.model.classifier_.coef_, atol=1e-3)
 
     def test_a_given_transition_and_a_test_file(self, folder, tmp_path):
         np.save(tmp_path / "T.npy", T)

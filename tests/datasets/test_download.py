@@ -234,7 +234,7 @@ def test_what_has_no_download_says_how_to_get_it(tmp_path):
 
 def test_without_pooch_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ModuleNotFoundError, match=r"downloads need pooch; install it with: pip install unflip\[data\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"downloads need pooch: pip install 'unflip\[data\]'"):
         fetch("mnist", tmp_path)
 
 

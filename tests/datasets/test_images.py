@@ -509,5 +509,5 @@ class TestAnimal10N:
         for part in ("training", "testing"):
             (tmp_path / "animal10n" / part).mkdir(parents=True)
         monkeypatch.setitem(sys.modules, "PIL", None)
-        with pytest.raises(ModuleNotFoundError, match=r"pip install unflip\[data\]"):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'unflip\[data\]'"):
             load_dataset("animal10n", tmp_path)

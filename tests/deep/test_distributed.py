@@ -7,15 +7,18 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from unflip import registry
 from unflip.deep.distributed import World, first_rank, join, launched
-from unflip.deep.methods import make_method
+from unflip.deep.methods import find_method, make_method
 from unflip.deep.trainer import Trainer
+from unflip.noise import symmetric
 
 N = 129  # with batches of 16 the last one has a single sample: one process has none
 
@@ -82,6 +85,22 @@ def refusal(rank):
     return str(raised.value)
 
 
+def every_method(rank):
+    """The weights of each method after a few steps, or why it refuses to train in several processes."""
+    x, y, _ = data()
+    found = {}
+    for name in registry.names("deep"):
+        with torch.random.fork_rng([]):
+            torch.manual_seed(rank)
+            method = make_method(name, partial(nn.Linear, 6, 3), 3, symmetric(3, 0.2))
+        try:
+            Trainer(method, epochs=7, steps_per_epoch=1, batch_size=64, lr=0.01).fit(x, y)
+            found[name] = method.state_dict()
+        except ValueError as error:
+            found[name] = str(error)
+    return found
+
+
 def first_values(rank):
     return [first_rank(rank + 5), first_rank(np.full((2, 2), rank + 0.5)).tolist(), first_rank(None)]
 
@@ -102,6 +121,7 @@ def worker(directory, end):
         **result(three_epochs(seed=rank)),
         "normed": normed(rank),
         "refusal": refusal(rank),
+        "methods": every_method(rank),
     }
     torch.save(state, f"{directory}/{rank}.pt")
     if end == "none":
@@ -157,6 +177,13 @@ def check_agreement(directory):
         assert first.keys() == second.keys()
         assert all(torch.equal(first[name], second[name]) for name in first)
     assert ours[0]["normed"]["numbers"] == ours[1]["normed"]["numbers"]
+    for name, first in ours[0]["methods"].items():
+        second = ours[1]["methods"][name]
+        if find_method(name).per_sample:
+            assert first == second
+            assert "several processes do not share; train it in one process" in first
+        else:
+            assert all(torch.equal(first[key], second[key]) for key in first), name
 
 
 def test_two_processes_agree_with_one_and_survive_a_kill(tmp_path):

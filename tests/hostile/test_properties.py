@@ -48,6 +48,7 @@ PROMISES = {
     "MCLDCEClassifierCV": EVERY - {"units"},
     "ForwardLogisticClassifier": EVERY,
     "RankPruningClassifier": EVERY,
+    "FilterClassifier": {"unit", "units", "offset", "empty"},
     "ULEClassifier": EVERY - {"unit", "units"},
     "LICSClassifier": EVERY - {"unit", "units"},
     "CEGEClassifier": EVERY - {"unit", "units"},
@@ -60,7 +61,10 @@ PROMISES = {
     "HOC": {"classes"},
     "Selective": {"classes"},
 }
-SLOW = ("ForwardLogisticClassifier", "ULEClassifier", "SCDClassifier", "VolMin", "Selective", "RankPruningClassifier")
+SLOW = (
+    *("ForwardLogisticClassifier", "ULEClassifier", "SCDClassifier", "VolMin", "Selective", "RankPruningClassifier"),
+    "FilterClassifier",
+)
 FOREIGN = (
     "must not contain infs",
     "did not converge",

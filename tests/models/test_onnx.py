@@ -17,7 +17,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 from tests.models.conftest import T, deep  # noqa: E402
 from unflip import registry  # noqa: E402
 from unflip.corrected import CorrectedClassifier  # noqa: E402
-from unflip.linear import MCLDCEClassifier, RankPruningClassifier  # noqa: E402
+from unflip.linear import FilterClassifier, MCLDCEClassifier, RankPruningClassifier  # noqa: E402
 from unflip.models import as_arrays, load, to_onnx  # noqa: E402
 from unflip.models.arrays import Blend  # noqa: E402
 from unflip.noise import corrupt  # noqa: E402
@@ -56,6 +56,7 @@ def test_every_linear_classifier(iris, name):
 
 def test_a_class_that_never_occurs(iris):
     X, y = iris
+    check(FilterClassifier(classes=[0, 1, 2, 3], random_state=0).fit(X, y), X, close=1e-9)
     check(RankPruningClassifier(classes=[0, 1, 2, 3], random_state=0).fit(X, y), X, close=1e-9)
 
 

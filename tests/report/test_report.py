@@ -84,7 +84,7 @@ def test_nothing_to_report(experiment, make, tmp_path):
 def test_tables_without_matplotlib(experiment, records, make, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "unflip.report.figures", raising=False)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install unflip\[report\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'unflip\[report\]'"):
         write_report(experiment, records, tmp_path / "curves")
     assert len(list((tmp_path / "curves").iterdir())) == 6
     linear = make("mnist", "sym 20", "ridge", [0.5])

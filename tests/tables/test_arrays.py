@@ -128,7 +128,7 @@ class TestSparse:
         np.testing.assert_allclose(dense.transform(X), dense.transform(X.toarray()))
 
     def test_mistakes(self, tmp_path):
-        X = sparse.random_array((20, 6), density=0.3, format="csr", rng=np.random.default_rng(0))
+        X = sparse.random(20, 6, density=0.3, format="csr", random_state=0)
         path = tmp_path / "t.npz"
         sparse.save_npz(path, X.todia())
         with pytest.raises(ValueError, match=r"in the format 'dia'; save it with save_npz\(path, X.tocsr"):

@@ -64,6 +64,11 @@ class TestLabels:
         (typo,) = found(pd.DataFrame({"a": np.arange(122.0) ** 2, "target": y}), "similar labels")
         assert typo.sentence == "Some labels may be one class: 'joyy' (1 row), did you mean 'joy' (60)?"
 
+    def test_one_is_one_point_zero(self):
+        y = np.array(["1"] * 60 + ["1.0"] * 40 + ["10"] * 20 + ["other"] * 20)
+        (same,) = found(pd.DataFrame({"a": np.arange(140.0) ** 2, "target": y}), "similar labels")
+        assert same.sentence == "Some labels may be one class: '1.0' (40 rows), did you mean '1' (60)?"
+
     def test_other_words_are_no_typos(self, beans):
         """Numbers, short words, and classes as large as each other are different classes."""
         frame = beans.copy()

@@ -12,7 +12,7 @@ from unflip.metrics import transition_error
 from unflip.models.arrays import LinearScores, as_arrays
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import RidgeEM, VolMin, estimate_transition
-from unflip.transition.ridge import ALPHA, RidgeModel
+from unflip.transition.ridge import ALPHA, RidgeModel, held_out_scores, ridge_scores
 
 
 @parametrize_with_checks([RidgeEM()])
@@ -39,6 +39,19 @@ def test_the_model_is_ridge_regression_on_one_hot_labels(words):
     saved = as_arrays(model)
     assert type(saved) is LinearScores
     np.testing.assert_array_equal(saved.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_held_out_scores_are_those_of_a_model_per_fold(words, n_classes):
+    X, y = words
+    codes, folds = y % n_classes, np.arange(len(y)) % 3 * 2  # of the folds 0 to 4, two are empty
+    X = sparse.csr_array(sparse.diags_array(1 / np.sqrt(np.maximum(X.sum(axis=1), 1))) @ X)  # rows of norm one
+    weights = np.linspace(0.5, 2, len(y))
+    found = held_out_scores(X, codes, weights, n_classes, ALPHA, folds)
+    for k in (0, 2, 4):
+        seen = folds != k
+        W, b = ridge_scores(X[seen], codes[seen], weights[seen], n_classes, ALPHA)
+        np.testing.assert_allclose(found[~seen], X[~seen] @ W + b, atol=0.01)
 
 
 @pytest.mark.parametrize("make", [symmetric, pairflip])

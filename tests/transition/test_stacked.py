@@ -206,6 +206,29 @@ class TestEstimate:
         model = quick(cv=3).fit(X, y)
         assert model.shape_ == "none"
 
+    @pytest.mark.parametrize(("most", "overlap"), [(0.99, False), (0.8, True)])
+    def test_noise_is_not_certain_where_no_row_is(self, most, overlap):
+        """However clear the evidence: if no row is surely of a class, nothing tells noise from overlap."""
+        rng = np.random.default_rng(0)
+        p = np.array([[most, 1 - most], [1 - most, most]])[rng.integers(2, size=500)]
+        model = quick()
+        model.classes_ = np.arange(2)
+        model.fit_codes(rng.normal(size=(500, 2)), rng.integers(2, size=500), None)
+        model.names_, model.evidence_, model.share_ = ["one"], 10.0, 1.0
+        stack = fit_stack([p], (rng.uniform(size=500) < p[:, 1]).astype(int), np.ones(500), symmetric(2, 0.3), None)
+        stack = stack._replace(calibration=np.array([1.0, 0, 0]), temperatures=np.ones(1))
+        model._finish("symmetric", None, stack, rng.integers(2, size=500), np.ones(500), [p])
+        assert model.shape_ == "symmetric"
+        assert model.overlap_ == overlap
+        assert bool(model.alternatives_) == overlap
+
+    @pytest.mark.parametrize("cv", [3, StratifiedKFold(3)])
+    def test_what_belongs_to_rows_is_in_their_order(self, cv):
+        X, y = make_blobs(300, centers=3, random_state=0)
+        model = quick(cv=cv).fit(X, y)
+        assert np.mean(model.oof_proba_.argmax(axis=1) == y) > 0.8
+        assert all(np.mean(p.argmax(axis=1) == y) > 0.8 for p in model.noisy_proba_.values())
+
     def test_given_transition_is_kept(self):
         X, y = make_blobs(300, centers=3, random_state=0)
         T = symmetric(3, 0.3)

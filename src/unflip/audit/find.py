@@ -24,9 +24,11 @@ from unflip._validation import FloatArray, IntArray, check_labels, check_same_le
 from unflip.audit.rules import rule_note
 from unflip.core import clean_posterior, clean_prior, inverted_posterior
 from unflip.crowd import AnnotatorModel, annotations_of, is_matrix
+from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.noise import symmetric
 from unflip.tables.read import as_frame
 from unflip.transition._cross_fit import mean_log_likelihood
+from unflip.transition._row_order import row_order
 from unflip.transition.varying import VaryingNoise, fit_varying
 from unflip.transition.volmin import VolMin
 
@@ -126,6 +128,28 @@ class LabelErrors:
             return min(self.noise.low * n, total), max(self.noise.high * n, total)
         error = norm.ppf(0.95) * float(np.sqrt(np.sum(self.scores * (1 - self.scores))))
         return max(total - error, 0.0), min(total + error, float(n))
+
+    def accuracy(self, y_pred: ArrayLike | None = None, confidence: float = 0.95) -> CleanAccuracy:
+        """Return the estimated accuracy of predictions on the clean labels of these samples, with an interval.
+
+        The estimate is that of :func:`unflip.clean_accuracy` with ``transition``. Its interval also covers the accuracy
+        according to ``posterior``, and to those with as few and as many wrong labels as ``interval`` allows, because
+        the labels cannot tell noise that depends on the sample from one T. ``y_pred`` must come from a model that
+        did not see these labels; if None, it is what ``proba`` predicts.
+        """
+        predicted = self.classes[self.proba.argmax(axis=1)] if y_pred is None else np.asarray(y_pred)
+        codes = np.searchsorted(self.classes, self.given)
+        logs = np.log(np.maximum(self.posterior, 1e-9))
+        ends = [_with_share(logs, codes, wrong / len(codes)) for wrong in self.interval]
+        return clean_accuracy(
+            self.given,
+            predicted,
+            self.transition,
+            classes=self.classes,
+            confidence=confidence,
+            transition_std=self.transition_std,
+            posteriors=[self.posterior, *(end for end in ends if end is not None)],
+        )
 
     @property
     def noise_rates(self) -> FloatArray:
@@ -530,6 +554,10 @@ def _label_errors(
     posterior, proba = _posteriors(folds, codes)
     if noise is None and all(fold.estimated for fold in folds):
         noise = fit_varying(proba, codes, np.mean([fold.transition for fold in folds], axis=0), weights)
+        if folds[0].doubt is not None:  # the number may be that of this explanation
+            noise = replace(
+                noise, high=max(noise.high, fit_varying(folds[0].doubt[0], codes, folds[0].doubt[1], weights).high)
+            )
     if noise is not None:
         posterior = _averaged(posterior, proba, codes, noise)
     scores = 1 - posterior[np.arange(len(codes)), codes]
@@ -556,20 +584,30 @@ def _averaged(posterior: FloatArray, proba: FloatArray, codes: IntArray, noise: 
     """Return the posterior by T if the rate does not vary; otherwise its average with that by the noise, see Notes."""
     if not noise.varies:
         return posterior
-    varying, rows = noise.posterior(proba, codes), np.arange(len(codes))
-    goal = float(varying[rows, codes].mean())
+    varying = noise.posterior(proba, codes)
     both = (np.log(np.maximum(posterior, 1e-9)) + np.log(np.maximum(varying, 1e-9))) / 2
+    found = _with_share(both, codes, 1 - float(varying[np.arange(len(codes)), codes].mean()))
+    return varying if found is None else found
+
+
+def _with_share(logs: FloatArray, codes: IntArray, wrong: float) -> FloatArray | None:
+    """Return posteriors whose odds of a wrong label are multiplied by the factor that makes so many labels wrong.
+
+    None if no factor does.
+    """
+    rows = np.arange(len(codes))
 
     def shifted(shift: float) -> FloatArray:
-        logs = both.copy()
-        logs[rows, codes] += shift
-        average: FloatArray = softmax(logs, axis=1)
-        return average
+        moved = logs.copy()
+        moved[rows, codes] += shift
+        return np.asarray(softmax(moved, axis=1))
 
-    least, most = (float(shifted(x)[rows, codes].mean()) for x in (-20.0, 20.0))
-    if not least < goal < most:
-        return varying
-    return shifted(brentq(lambda x: float(shifted(x)[rows, codes].mean()) - goal, -20.0, 20.0, xtol=1e-6))
+    def excess(shift: float) -> float:
+        return 1 - float(shifted(shift)[rows, codes].mean()) - wrong
+
+    if not excess(20.0) < 0 < excess(-20.0):
+        return None
+    return shifted(brentq(excess, -20.0, 20.0, xtol=1e-6))
 
 
 class _Fold(NamedTuple):
@@ -581,6 +619,7 @@ class _Fold(NamedTuple):
     prior: FloatArray
     estimated: bool
     std: FloatArray | None  # standard errors of T
+    doubt: tuple[FloatArray, FloatArray] | None = None  # p and T of noise that overlap explains as well
 
     def p(self, T: FloatArray) -> FloatArray:
         """Return P(clean = k | x) of the samples that were held out."""
@@ -613,7 +652,9 @@ def _cross_fitted(
     seeded(model, random_state).fit(X, classes[codes], **further)
     if model.oof_proba_ is None:
         return None
-    return _fold_of_all(model, model.oof_proba_, estimated, data)
+    fold, witness = _fold_of_all(model, model.oof_proba_, estimated, data), model.witness_
+    doubted = estimated and model.overlap_ and witness.shape_ == "none"
+    return fold._replace(doubt=(witness.clean_proba_, witness.suspected_)) if doubted else fold
 
 
 def _held_out(model: VolMin, transition: Any, data: Data, classes: NDArray[Any], cv: Any) -> _Fold | None:
@@ -751,10 +792,12 @@ def _predicted(model: Any, X: Any, counts: NDArray[Any], classes: NDArray[Any]) 
     learner, _ = _inside(model)
     method = getattr(learner, "method", None)
     entry = registry.find_class(type(learner).__name__)
+    through_T = getattr(learner, "transition_", None) is not None
     if entry is not None and method in registry.names("deep"):
         entry = registry.find(method, "deep")
-    # NoisyLabelClassifier keeps the T it was given even if cross-entropy learns the noisy posterior.
-    if (entry is not None and entry.robust) or (getattr(learner, "transition_", None) is not None and method != "ce"):
+        # NoisyLabelClassifier keeps the T it was given even if its method, such as cross-entropy, does not use it.
+        through_T = through_T and (entry.takes_transition or entry.learns_transition)
+    if through_T or (entry is not None and entry.robust):
         return p, False
     n = counts.sum()
     return (n * p + counts / n) / (n + 1), True
@@ -811,6 +854,9 @@ def _splits(
         if n_folds < 2:
             raise ValueError("all samples are in one group, so that none can be held out; leave groups out")
     splitter = (StratifiedKFold if groups is None else StratifiedGroupKFold)(n_folds, shuffle=True, random_state=random)
+    order = row_order(X, codes, weights, groups)
+    groups = None if groups is None else np.asarray(groups)[order]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # see Notes
-        return list(splitter.split(np.zeros(len(codes)), codes, groups))
+        folds = list(splitter.split(np.zeros(len(codes)), codes[order], groups))
+    return [(order[train], order[test]) for train, test in folds]

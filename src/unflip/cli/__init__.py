@@ -39,6 +39,6 @@ def main(
 ) -> None:
     """Train classifiers from noisy labels as if the labels were clean.
 
-    Exit codes: 0 done; 1 it could not be done, and one sentence says why;
+    Exit codes: 0 success; 1 failure, which one sentence explains;
     2 wrong usage; 130 stopped by Ctrl-C.
     """

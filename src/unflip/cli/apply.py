@@ -28,7 +28,7 @@ def apply(
     encoding: options.Encoding = None,
     as_json: options.Json = False,
 ) -> None:
-    """Apply reviewed corrections: write a copy of the data with other labels.
+    """Apply reviewed corrections: write a copy of the data with corrected labels.
 
     Every row of suspects.csv counts as accepted: delete those that you reject,
     or add a column "accepted" with yes or no. Everything but the labels stays
@@ -38,6 +38,7 @@ def apply(
     """
     with terminal.one_sentence():
         from unflip.commands import apply_corrections
+        from unflip.tables.read import many
 
         done = apply_corrections(
             corrections, to, out, label=label, id=id_, least=min_probability, log=log, encoding=encoding
@@ -48,7 +49,8 @@ def apply(
         terminal.print_json({"out": str(out), "log": str(done.log), "label": done.label, **counts})
         return
     typer.echo(f"{n:,} of {done.n_rows:,} labels changed: {terminal.shown(out)}")
-    for count, what in ((done.kept, "were confirmed as they are"), (done.done, "had been changed before")):
-        if count:
-            typer.echo(f"{count:,} labels {what}.")
+    if done.kept:
+        typer.echo(f"{many(done.kept, 'label was', 'labels were')} confirmed.")
+    if done.done:
+        typer.echo(f"{many(done.done, 'label', 'labels')} had been changed before.")
     typer.echo(f"Log: {terminal.shown(done.log)}")

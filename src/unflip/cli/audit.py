@@ -65,10 +65,10 @@ def audit(
 ) -> None:
     """Find the labels that are probably wrong, and suggest better ones.
 
-    FOLDER gets suspects.csv (the labels with a better suggestion, surest first,
-    with the contents of their rows), labels.csv (every label with its
-    probability of being wrong), summary.json, and index.html, a page to browse,
-    tick corrections on and export them from; unflip apply makes them.
+    FOLDER will contain suspects.csv (the labels with a better suggestion, surest
+    first, with the contents of their rows), labels.csv (every label with its
+    probability of being wrong), summary.json, and index.html, a page on which
+    you review the suspects and export your corrections for unflip apply.
 
     Example: unflip audit people.csv --label job --id number --out audit
 
@@ -170,7 +170,8 @@ def audit(
         for i in errors.suspects[:SHOWN]:
             names = (table.names[i], errors.given[i], errors.suggested[i])
             surest.add_row(*map(terminal.cell, names), f"{errors.scores[i]:.3f}")
-        console.print(f"\nThe surest of {totals.n_suspects:,} suspects", highlight=False)
+        shown = "" if n_listed <= SHOWN else f"{SHOWN} "
+        console.print(f"\nThe {shown}surest of {totals.n_suspects:,} suspects", highlight=False)
         console.print(surest)
     terminal.print_notes(errors.notes)
     terminal.print_findings(table.findings)

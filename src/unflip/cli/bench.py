@@ -47,14 +47,14 @@ def run(
     experiment: ExperimentPath,
     where: Where = None,
     protocol: ProtocolName = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of cells at once; they share the cores.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of cells to run at once; they share the cores.")] = 1,
     store: StoreFolder = None,
     data_dir: Annotated[str | None, typer.Option(help="Folder of the data sets. (default: UNFLIP_DATA)")] = None,
     dask: Annotated[
         str | None, typer.Option(help="Send the cells to the Dask scheduler at this address instead.")
     ] = None,
     refresh_stale: Annotated[
-        bool, typer.Option("--refresh-stale", help="Run cells again that were run with other defaults of the code.")
+        bool, typer.Option("--refresh-stale", help="Run cells again that were run with different default settings.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -107,7 +107,7 @@ def status(
     store: StoreFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Show how many cells are done, stale (done with other defaults of the code), failed and missing.
+    """Show how many cells are done, stale (done with different default settings), failed and missing.
 
     Example: unflip bench status deep --protocol short
     """

@@ -22,13 +22,14 @@ def consensus(
     raw: options.Raw = False,
     as_json: options.Json = False,
 ) -> None:
-    """Join the labels of several annotators, and judge the annotators.
+    """Combine the labels of several annotators, and rate the annotators.
 
-    FOLDER gets consensus.csv (each row's label with its probability),
-    annotators.csv (quality, and how much of each class they labeled),
-    confusions.csv (what each says about each class), next.csv (the rows for
-    which one more label tells most), summary.json and index.html. Other columns
-    are not used; unflip fit and unflip audit take them as one more witness.
+    FOLDER will contain consensus.csv (each row's label with its
+    probability), annotators.csv (their quality, and how much of each class they
+    labeled), confusions.csv (what each of them says about each class), next.csv
+    (the rows for which one more label would tell most), summary.json and
+    index.html. Other columns are not used; unflip fit and unflip audit use them
+    as further evidence.
 
     Example: unflip consensus people.csv --label-columns ann,bob,eve --out consensus
 
@@ -59,7 +60,8 @@ def consensus(
     alpha = "" if summary["krippendorff_alpha"] is None else f"; agreement {summary['krippendorff_alpha']:.2f} (alpha)"
     console.print(f"{counts}{alpha}", highlight=False)
     console.print(
-        f"{summary['expected_accuracy']:.1%} of the consensus labels are right if annotators err independently",
+        f"About {summary['expected_accuracy']:.1%} of the consensus labels are right, if the annotators err "
+        "independently of each other.",
         highlight=False,
     )
     order = crowd.quality_.argsort(kind="stable")
@@ -73,12 +75,13 @@ def consensus(
     for i in crowd.next_rows(SHOWN):
         cells = (terminal.cell(table.names[i]), terminal.cell(crowd.consensus_[i]))
         rows.add_row(*cells, f"{crowd.confidence_[i]:.2f}", f"{given[i]:.0f}")
-    console.print("\nLabel these next", highlight=False)
+    console.print("\nLabel these rows next", highlight=False)
     console.print(rows)
     if summary["pairs_dependent"]:
         first = summary["dependent"][0]
         typer.echo(
             f"{summary['pairs_dependent']:,} of {summary['pairs_tested']:,} pairs of annotators agree more often than "
-            f"independent ones would, {first['first']} and {first['second']} most of all; probabilities are too sure."
+            f"independent ones would, {first['first']} and {first['second']} most of all, so the probabilities are "
+            "too high."
         )
     typer.echo(f"Page: {terminal.shown(out / 'index.html')}")

@@ -125,15 +125,23 @@ def _state(entry: "Entry", folder: Path) -> _State:
 def _progress() -> Iterator["Report"]:
     """Show a bar for each file on a terminal, and a line for each file elsewhere."""
     console = Console(stderr=True)
+    if State.quiet or not console.is_terminal:  # no bar that is disabled: rich 13.0 ends it with an empty line
+        told: set[str] = set()
+
+        def say(file: str, done: int, total: int | None) -> None:
+            if file not in told and not State.quiet:
+                typer.echo(f"downloading {file}" + (f" ({total:,} bytes)" if total else ""), err=True)
+            told.add(file)
+
+        yield say
+        return
     bars: dict[str, TaskID] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=State.quiet or not console.is_terminal) as progress:
+    with Progress(*columns, console=console) as progress:
 
         def show(file: str, done: int, total: int | None) -> None:
             if file not in bars:
                 bars[file] = progress.add_task(escape(file))
-                if not console.is_terminal and not State.quiet:
-                    typer.echo(f"downloading {file}" + (f" ({total:,} bytes)" if total else ""), err=True)
             progress.update(bars[file], completed=done, total=total)
 
         yield show

@@ -11,7 +11,7 @@ from unflip.cli.terminal import one_sentence, print_json, shown
 
 def export(
     model: SavedModel,
-    onnx: Annotated[Path, typer.Option(metavar="FILE", help="ONNX file to write. Needs unflip\\[onnx].")],
+    onnx: Annotated[Path, typer.Option(metavar="FILE", help="ONNX file to write. Needs the extra onnx of unflip.")],
     as_json: Json = False,
 ) -> None:
     """Write a saved model as an ONNX file, which runs without Python.

@@ -28,9 +28,9 @@ WORKERS = (
 )
 PAGE = "Write a page with the noise, the classifiers and, for a network, its training."
 SAMPLE = "Out of core: the number of rows from which preprocessing and T are learned."
-FORCE = "Replace a saved model even if it is one of other data or classes."
+FORCE = "Replace a saved model even if it was trained on other data or classes."
 MISSING = "Write predictions for the rows of DATA that have no label; the suffix chooses CSV, TSV or Parquet."
-TEST = "Noisy labels to estimate the accuracy from."
+TEST = "Table with noisy labels, from which the accuracy is estimated."
 
 
 def _complete(incomplete: str) -> list[str]:

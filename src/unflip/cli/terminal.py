@@ -126,7 +126,7 @@ def read(
     """
     from unflip.commands.consensus import annotated_table, split_names
     from unflip.tables import read_table
-    from unflip.tables.read import spooled
+    from unflip.tables.read import left_out, spooled
 
     paths = [Path(spooled()) if str(path) == "-" else path for path in (data if isinstance(data, list) else [data])]
     crowd = split_names(*several, label)
@@ -144,13 +144,13 @@ def read(
         plain = read_table(paths, False, weights, drop or (), **how)
         table, lost = annotated_table(plain, *several, label)
         if lost:
-            said = f"{lost:,} of {lost + len(table.names):,} rows have no label of any annotator and are left out"
+            said = left_out(lost, lost + len(table.names), "no label of any annotator")
             typer.echo(f"{shown(called(data))}: {said}", err=True)
         return replace(table, text=str(text))
     table = read_table(paths, label, weights, drop or (), **how)
     if table.unlabeled is not None:
         lost = len(table.unlabeled.names)
-        said = f"{lost:,} of {lost + len(table.names):,} rows have no label and are left out"
+        said = left_out(lost, lost + len(table.names))
         typer.echo(f"{shown(called(data))}: {said}", err=True)
     return replace(table, text=str(text))
 
@@ -298,7 +298,7 @@ def print_candidates(console: Console, n_labels: int, candidates: Sequence[Any])
     from unflip.commands.fit import explain_choice
 
     console.print(
-        f"Models compared on {n_labels:,} noisy labels, each judged where it was not trained", highlight=False
+        f"Models compared on {n_labels:,} noisy labels, each judged on rows that it was not trained on", highlight=False
     )
     table = plain_table("model", "", right=("accuracy [95 %]",))
     for one in candidates:

@@ -102,6 +102,12 @@ def apply_corrections(
     """
     source, target = Path(data), Path(out)
     noted = _noted(Path(corrections))
+    if label is None and noted.get("annotators"):
+        raise ValueError(
+            f"{corrections} judges the labels of several annotators together, so that no column holds the labels to "
+            "correct: labels.csv next to it has the suggested label of each row, or name a column of the data that "
+            "holds the majority with --label"
+        )
     label, id = label or noted.get("label"), id or noted.get("id")
     log = _plain(target).with_name(_plain(target).name + ".changes.csv") if log is None else Path(log)
     _check_paths(source, target, log, Path(corrections))
@@ -298,8 +304,14 @@ def _label_that_agrees(rows: Iterator[tuple[str, list[str]]], header: list[str],
             met += 1
             right.update(k for k, cell in enumerate(cells[: len(header)]) if _same(cell.strip(), one.given.strip()))
     agree = [header[k] for k, times in right.items() if times == met]
-    if len(agree) != 1:
-        raise ValueError(f"{source} needs --label COLUMN: {len(agree)} columns have the labels that were judged")
+    if not agree:
+        raise ValueError(
+            f"no column of {source} has the labels that were judged; name their column with --label, and the column "
+            "that names the rows, if the audit had one, with --id"
+        )
+    if len(agree) > 1:
+        named = ", ".join(map(repr, sorted(agree)))
+        raise ValueError(f"{named} of {source} all have the labels that were judged; choose one with --label")
     return agree[0]
 
 

@@ -44,7 +44,7 @@ from unflip.core.ldce import solve_prior
 from unflip.datasets.npz import read_arrays
 from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.tables import Preprocessor, Table, read_table
-from unflip.tables.read import no_such
+from unflip.tables.read import many, no_such
 
 FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html", "label_studio.json", "label_studio.xml", "argilla")
 ALIKE = 3  # confidently labeled rows that are shown next to a suspect
@@ -197,7 +197,9 @@ def split_column(table: Table, column: str, said: str) -> tuple[Table, NDArray[A
         no_such(column, map(str, table.X.columns), "the table has no column")
     values = table.X[column]
     if values.isna().any():
-        raise ValueError(f"the column {column!r} ({said}) is empty in {int(values.isna().sum())} rows; fill it in")
+        raise ValueError(
+            f"the column {column!r} ({said}) is empty in {many(int(values.isna().sum()), 'row', 'rows')}; fill it in"
+        )
     rest = table.X.drop(columns=[column])
     if not len(rest.columns):
         raise ValueError(f"{said} {column!r} is the only column; nothing is left to learn from")
@@ -293,9 +295,10 @@ def explain_counts(totals: Totals) -> str:
     n, total, among = totals.n_rows, totals.total, totals.among
     if not totals.n_suspects:
         return f"No label has a likelier one, but about {total:,.0f} of {n:,} are wrong without showing it."
+    are = "is a suspect" if totals.n_suspects == 1 else "are suspects"
     return (
-        f"{totals.n_suspects:,} of {n:,} labels are suspects, because another label is more likely there than the "
-        f"given one: about {among:,.0f} of these are wrong, and about {total - among:,.0f} of the others, which makes "
+        f"{totals.n_suspects:,} of {n:,} labels {are}, because another label is more likely there than the given one: "
+        f"about {among:,.0f} of these are wrong, and about {total - among:,.0f} of the others, which makes "
         f"{total:,.0f} in all."
     )
 
@@ -356,7 +359,8 @@ def write_audit(
     scores = {name: interval(score) for name, score in compared.items()}
     summary = summarize(errors, totals) | ({"clean_accuracy": scores} if scores else {})
     summary["findings"] = [finding.as_json() for finding in table.findings]
-    summary["columns"] = {"label": table.label, "id": id} | ({"raw": True} if raw else {})
+    several = {} if table.annotations is None else {"annotators": len(table.annotations.names)}
+    summary["columns"] = {"label": table.label, "id": id, **several} | ({"raw": True} if raw else {})
     review = review_of(errors, table)
     page = audit_page(
         errors,

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unflip import __version__
 from unflip._output import write_columns
@@ -19,6 +21,7 @@ from unflip.tables.read import as_labels, no_such
 FILES = ("summary.json", "consensus.csv", "annotators.csv", "confusions.csv", "next.csv", "index.html")
 NEXT = 1_000  # rows that are listed for another label
 PAIRS = 20  # of annotators that depend on each other, in the summary
+INTEGER = re.compile(r"-?(0|[1-9]\d{0,14})(\.0+)?")  # 1.0, not 01: zeros in front belong to a code
 LIKELY = 0.01  # p-value below which annotators count as dependent
 
 
@@ -62,15 +65,15 @@ def annotated_table(
             no_such(name, map(str, frame.columns), "the table has no column")
     rest, weights, rows_named = frame.drop(columns=names), table.sample_weight, table.names
     if columns is not None:
-        said = frame[names]
-        a = annotations_of(said.astype(object).where(said.notna(), None))
+        said = frame[names].astype(object).where(frame[names].notna(), "").to_numpy()
+        a = annotations_of(type(frame)(as_said(said), columns=names, dtype=object))
         said_of = columns
     else:
         kept = np.flatnonzero(frame[label].notna() & frame[item].notna() & frame[annotator].notna())
         if len(kept) == 0:
             raise ValueError(f"no line has an entry in each of {item!r}, {annotator!r} and {label!r}")
         values = [frame[name].iloc[kept].astype(str).to_numpy(dtype=object).astype(str) for name in names]
-        values[names.index(label)] = as_labels(frame[label].iloc[kept].to_numpy(dtype=object))
+        values[names.index(label)] = as_labels(as_said(frame[label].iloc[kept].to_numpy(dtype=object)))
         rows_named, a = long_annotations(*values)
         _, first = np.unique(values[0], return_index=True)
         first = kept[np.sort(first)]
@@ -84,6 +87,21 @@ def annotated_table(
     y = a.classes[a.majority]
     found = replace(table, X=rest, y=y, sample_weight=weights, names=rows_named, label=said_of, annotations=a)
     return found, lost
+
+
+def as_said(cells: NDArray[Any]) -> NDArray[Any]:
+    """Return labels in one way, whoever wrote them, and None where there is none: 1.0 and " 1" are the label 1."""
+    texts = [str(cell).strip() for cell in cells.ravel().tolist()]
+    given = {text for text in texts if text}
+    if all(map(INTEGER.fullmatch, given)):
+        meant: dict[str, Any] = {text: int(float(text)) for text in given}
+    elif given <= {"True", "False"}:
+        meant = {text: text == "True" for text in given}
+    else:
+        meant = {text: text.partition(".")[0] if INTEGER.fullmatch(text) else text for text in given}
+    found = np.empty(len(texts), dtype=object)
+    found[:] = [meant.get(text) for text in texts]
+    return found.reshape(cells.shape)
 
 
 def write_consensus(

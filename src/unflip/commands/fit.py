@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -509,6 +510,8 @@ def check_network(network: str, epochs: int | None = None) -> None:
         raise ValueError(f"network must be one of {', '.join(NETWORKS)}; got {network!r}")
     if network == "linear" and epochs is not None:
         raise ValueError("epochs apply to networks, not to a linear model; leave them out, or choose mlp or cnn6")
+    if network != "linear" and find_spec("torch") is None:
+        raise ModuleNotFoundError(f"the network {network} needs PyTorch: pip install 'unflip[deep]'")
 
 
 def check_same_kind(y: NDArray[Any], y_test: NDArray[Any]) -> None:

@@ -13,7 +13,7 @@ from unflip._validation import FloatArray, IntArray
 from unflip.commands.fit import FEWEST_HELD_OUT
 from unflip.core import ClassSums
 from unflip.tables import Block, Preprocessor, Table, reduce_blocks
-from unflip.tables.read import FrameRows
+from unflip.tables.read import FrameRows, left_out
 from unflip.tables.sources import TableSource, check_few
 from unflip.transition.sample import STREAMS, Draw, Smallest, key_limit
 
@@ -80,7 +80,7 @@ def draw_rows(source: TableSource, size: int, seed: int, how: Mapping[str, Any])
     if not n:
         raise ValueError(f"the label {source.label!r} is missing in each of the {lost:,} rows; name another column")
     if lost:
-        warnings.warn(f"{lost:,} of {n + lost:,} rows have no label and are left out", stacklevel=3)
+        warnings.warn(left_out(lost, n + lost), stacklevel=3)
     return drawn
 
 

@@ -20,38 +20,46 @@ def solve_sparse_ridge(
 ) -> tuple[FloatArray, FloatArray]:
     """Return W (d, c) and b (c,) of the ridge regression on targets (n, c), by conjugate gradients for all at once.
 
-    X is centered without being filled in, (X - 1 m') W = X W - 1 (m' W), and the diagonal of X'X + alpha I is the
-    preconditioner. It stops when the residual of each column is ``tol`` of its right-hand side, or after ``most``
-    iterations.
+    The weights w are one for each row, (n,), or one for each row and target, (n, c): with zeros they leave rows out,
+    so that the models of all folds share each product with X. X is centered without being filled in,
+    (X - 1 m') W = X W - 1 (m' W), and the diagonal of X'X + alpha I is the preconditioner. It stops when the residual
+    of each column is ``tol`` of its right-hand side, or after ``most`` iterations.
     """
-    total = w.sum()
-    mean = (w @ X) / total * fit_intercept
-    offset = (w @ targets) / total * fit_intercept
+    w = w.reshape(len(w), -1)
+    total = w.sum(axis=0)
+    mean = (X.T @ w) / total * fit_intercept  # (d, 1) or (d, c)
+    offset = np.sum(w * targets, axis=0) / total * fit_intercept
 
     def product(P: FloatArray) -> FloatArray:
-        return back(X @ P - mean @ P) + alpha * P
+        return back(X @ P - inner(mean, P)) + alpha * P
 
     def back(Z: FloatArray) -> FloatArray:
-        Z = Z * w[:, np.newaxis]
-        result: FloatArray = X.T @ Z - np.outer(mean, Z.sum(axis=0))
+        Z = Z * w
+        result: FloatArray = X.T @ Z - mean * Z.sum(axis=0)
         return result
 
-    diagonal = w @ X.power(2) - total * mean**2 + alpha
-    scale = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, np.newaxis]
+    diagonal = X.power(2).T @ w - total * mean**2 + alpha
+    scale = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     B = back(targets - offset)
-    goal = tol * np.linalg.norm(B, axis=0)
+    goal = tol * np.sqrt(inner(B, B))
     W = np.zeros_like(B) if start is None else start
     R = B if start is None else B - product(W)
     P = Z = scale * R
-    size = np.sum(R * Z, axis=0)
+    size = inner(R, Z)
     for _ in range(10 * max(X.shape) if most is None else most):
-        if (np.linalg.norm(R, axis=0) <= goal).all():
+        if (np.sqrt(inner(R, R)) <= goal).all():
             break
         Q = product(P)
-        curvature = np.sum(P * Q, axis=0)
+        curvature = inner(P, Q)
         step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)  # zero: nothing is left to do
         W, R = W + step * P, R - step * Q
         Z = scale * R
-        before, size = size, np.sum(R * Z, axis=0)
+        before, size = size, inner(R, Z)
         P = Z + np.divide(size, before, out=np.zeros_like(size), where=before > 0) * P
-    return W, offset - mean @ W
+    return W, offset - inner(mean, W)
+
+
+def inner(A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return the inner product of each column of A, or of its only one, with that of B, shape (c,)."""
+    result: FloatArray = np.einsum("dc,dc->c", A, B)
+    return result

@@ -231,7 +231,7 @@ def _silent_pooch() -> Iterator[ModuleType]:
     try:
         import pooch
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("downloads need pooch; install it with: pip install unflip[data]") from error
+        raise ModuleNotFoundError("downloads need pooch: pip install 'unflip[data]'") from error
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel(logging.WARNING)  # it would announce each download, as progress does

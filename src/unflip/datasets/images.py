@@ -251,7 +251,7 @@ def _read_folder(folder: Path) -> tuple[Float32Array, Codes]:
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("reading Animal-10N needs Pillow: pip install unflip[data]") from error
+        raise ModuleNotFoundError("reading Animal-10N needs Pillow: pip install 'unflip[data]'") from error
 
     files = _files(folder)
     x = np.empty((len(files), 3, SIDE, SIDE), np.float32)

@@ -22,6 +22,7 @@ class Batch(NamedTuple):
     y: Tensor  # (b,) int64
     weight: Tensor | None  # (b,) float32
     n: int  # samples over all processes; b is the share of this process
+    rows: Tensor | None  # (b,) int64, where the samples stand in the data; None if that is not known
 
 
 class MemoryBatches:
@@ -57,7 +58,8 @@ class MemoryBatches:
         for rows in order.split(batch_size):
             share = world.share(rows)
             weight = None if self.weight is None else self.weight.index_select(0, share)
-            yield Batch(scaled(self.x.index_select(0, share)), self.y.index_select(0, share), weight, len(rows))
+            x, y = self.x.index_select(0, share), self.y.index_select(0, share)
+            yield Batch(scaled(x), y, weight, len(rows), share)
 
 
 class IterableBatches:
@@ -82,7 +84,7 @@ class IterableBatches:
         for x, y, *weight in self.source:
             x, y = as_inputs(x, self.device), _labels(y, self.device)
             w = world.share(_tensor(weight[0]).to(self.device, torch.float32)) if weight else None
-            yield Batch(scaled(world.share(x)), world.share(y), w, len(x))
+            yield Batch(scaled(world.share(x)), world.share(y), w, len(x), None)
 
 
 class CheckedBatches:

@@ -18,7 +18,7 @@ from unflip.deep.batches import CheckedBatches, sample_batches
 from unflip.deep.distributed import first_rank
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.methods import find_method, make_method
-from unflip.deep.trainer import Trainer
+from unflip.deep.trainer import Trainer, no_indices
 from unflip.models import Savable
 from unflip.models.folder import class_name
 
@@ -37,8 +37,9 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
 
     Parameters
     ----------
-    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "volminnet"}, \
-default="mcldce"
+    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "volminnet", \
+"t-revision", "noise-adaptation", "bootstrapping", "label-smoothing", "cores", "elr", "mixup", "decoupling", \
+"mentornet", "joint-optimization", "selfie", "dividemix"}, default="mcldce"
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
         As in :func:`unflip.deep.make_network`.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
@@ -80,7 +81,8 @@ default="mcldce"
     ----------
     classes_ : ndarray of shape (n_classes,)
     transition_ : ndarray of shape (n_classes, n_classes) or None
-        None if the method needs no T and none was given. After "volminnet", the T that it learned.
+        None if the method needs no T and none was given. After "volminnet", "t-revision" and "noise-adaptation", the T
+        that it learned.
     transition_estimator_ : estimator or None
         The fitted estimator that gave ``transition_``.
     class_prior_ : ndarray of shape (n_classes,)
@@ -177,7 +179,7 @@ default="mcldce"
         another iterable of batches (x, y) or (x, y, weight). ``evaluate`` is a pair (X, y), or an iterable of batches;
         the accuracy on it is kept in ``history_`` after each epoch, and training never sees it.
         """
-        find_method(self.method, **(self.method_options or {}))
+        method = find_method(self.method, **(self.method_options or {}))
         self._check_parameters("epochs", "ema", "decay_from")
         earlier = dict(vars(self)) if self.warm_start and hasattr(self, "methods_") else None
         if earlier and self.checkpoint is not None:
@@ -188,6 +190,8 @@ default="mcldce"
         batches = X if y is None and not hasattr(X, "__array__") and not hasattr(X, "shape") else None
         if batches is None:
             X, codes, weights = self._check_training_data(X, y, sample_weight)  # type: ignore[arg-type]
+        elif method.per_sample:
+            raise ValueError(f"{no_indices(self.method)}; give arrays X and y")
         else:  # T and the scale come from a sample of the rows, the classes and their frequencies from all
             if sample_weight is not None:
                 raise ValueError("sample_weight can only be given with arrays; let the batches be (x, y, weight)")
@@ -218,6 +222,7 @@ default="mcldce"
         trainer = self._trainer(T, prior, len(codes), seed, earlier)
         x, labels, w = (X, codes, weighted) if batches is None else (self._checked(batches), None, None)
         self.history_ = trainer.fit(x, labels, sample_weight=w, evaluate=evaluate)
+        trainer.model.forget_samples()
         self.methods_ = [trainer.model.cpu()]
         self.transition_ = T = getattr(self.methods_[0], "transition", T)  # a method may have learned it
         self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from unflip.deep.adam import Adam
 from unflip.deep.augment import make_augment, name_of
-from unflip.deep.batches import Batch, as_inputs, batches_of, evaluation_batches, scaled
+from unflip.deep.batches import Batch, MemoryBatches, as_inputs, batches_of, evaluation_batches, scaled
 from unflip.deep.checkpoint import Record, method_settings, plain, read_checkpoint, write_checkpoint
 from unflip.deep.distributed import World, first_rank, join, local_device, parallel
 from unflip.deep.progress import TrainingBar, is_shown
@@ -33,7 +33,8 @@ class Trainer:
     Parameters
     ----------
     method : Method
-        Its ``forward(x, y, epoch, weight)`` is the loss of a batch. It is trained in place and moved to ``device``.
+        Its ``forward(x, y, epoch, weight)`` is the loss of a batch. It is trained in place and moved to ``device``. One
+        that keeps something for each sample (``per_sample``) needs arrays and a single process.
     epochs : int, default=40
     batch_size : int, default=128
         Samples per step, over all processes. The last batch of an epoch may be smaller.
@@ -112,6 +113,7 @@ class Trainer:
         self._augment = make_augment(self.augment)
         self.device = local_device(torch.device(self.device))
         self.method.to(self.device)
+        self.method.forget_samples()  # those of an earlier trainer
         self.checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         make = self.optimizer or partial(Adam, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
         self.optimizer = make(self.method.parameter_groups(self.lr))
@@ -120,6 +122,7 @@ class Trainer:
         self.average = None if self.ema is None else deepcopy(self.method).requires_grad_(False)
         self.steps = 0
         self.history: list[Record] = []
+        self._begun: int | None = None  # samples of a method that keeps something for each
         self._rates = [(group["lr"], group.get("betas")) for group in self.optimizer.param_groups]
         self._method_settings = method_settings(self.method)  # now, because training may change what a method keeps
 
@@ -159,6 +162,8 @@ class Trainer:
         settings = self._settings(data.mark() if self.checkpoint is not None or world.size > 1 else {})
         world.check_equal(settings | {"epochs": self.epochs}, "give every process the same settings and data")
         settings |= self._method_settings
+        if self.method.per_sample:
+            self._begin(data, world)
         if self.checkpoint is not None and self.checkpoint.exists():
             self._resume(self.checkpoint, settings)
         advice = f"make sure that every process can read the checkpoint {self.checkpoint}"
@@ -176,6 +181,8 @@ class Trainer:
                 # Seeds that depend on the epoch, not on what was drawn before it, let a checkpoint resume exactly.
                 _set_random_state(_seed(self.seed, epoch, 1 + world.rank), self.device)
                 self._set_rates(epoch)
+                if self.method.per_sample:
+                    self._between_epochs(epoch, data)
                 batches = data.epoch(epoch, _seed(self.seed, epoch), self.batch_size, world)
                 loss = self._train(model, islice(batches, self.steps_per_epoch), epoch, world, bar)
                 if not isfinite(loss):
@@ -203,12 +210,14 @@ class Trainer:
     ) -> float:
         """Train for one epoch and return the mean loss over its samples."""
         self.method.train()
+        per_sample = self.method.per_sample
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         averaged, copied = self._averaged()
         weights, averages = [tensor for tensor, _ in averaged], [average for _, average in averaged]
         total, samples = torch.zeros((), dtype=torch.float64, device=self.device), 0
-        for x, y, weight, n in batches:
-            loss = model(x if self._augment is None else self._augment(x), y, epoch, weight)
+        for x, y, weight, n, rows in batches:
+            x = x if self._augment is None else self._augment(x)
+            loss = model(x, y, epoch, weight, index=rows) if per_sample else model(x, y, epoch, weight)
             if world.size > 1:
                 loss = loss * world.weight(n)
             loss.backward()
@@ -227,6 +236,31 @@ class Trainer:
         for tensor, average in copied:
             average.copy_(tensor)
         return world.sum(total).item() / samples
+
+    def _begin(self, data: Any, world: World) -> None:
+        """Let a method that keeps something for each sample make it, once: later calls of ``fit`` continue with it."""
+        name = self.method.name
+        if world.size > 1:
+            fault = f"method {name!r} keeps something for each sample, which several processes do not share"
+            raise ValueError(f"{fault}; train it in one process, without torchrun")
+        if not isinstance(data, MemoryBatches):
+            raise ValueError(f"{no_indices(name)}; give arrays x and y")
+        if self._begun is None:
+            for module in (self.method, self.average):
+                if module is not None:
+                    module.begin(len(data.y), data.y)
+            self._begun = len(data.y)
+        if self._begun != len(data.y):
+            fault = f"method {name!r} began with {self._begun} samples, but now there are {len(data.y)}"
+            raise ValueError(f"{fault}; continue with the same samples, or make a new method and trainer")
+
+    def _between_epochs(self, epoch: int, data: Any) -> None:
+        def predict(function: Callable[[Tensor], Tensor] = self.method.predict) -> Tensor:
+            return torch.cat([function(scaled(x)) for x in data.x.split(2 * self.batch_size)])
+
+        self.method.eval()
+        with torch.no_grad():
+            self.method.between_epochs(epoch, predict)
 
     def _averaged(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
         """Pair tensors of the method with those of the average: the ones to average, and the ones to copy.
@@ -312,6 +346,11 @@ def predict_logits(
     model = method.to(device).eval()
     with torch.inference_mode():
         return torch.cat([model.predict(scaled(batch)).cpu() for batch in as_inputs(x, device).split(batch_size)])
+
+
+def no_indices(name: str) -> str:
+    """Return what is wrong with batches of an iterable for a method that keeps something for each sample."""
+    return f"method {name!r} keeps something for each sample, but batches do not say which samples they hold"
 
 
 def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:

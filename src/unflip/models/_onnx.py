@@ -127,7 +127,7 @@ class _Graph:
 def _proba(graph: _Graph, model: Any, x: str) -> str:
     """Add the probabilities of a classifier, of float64; x are its features, of float64 except for a network."""
     kind = type(model).__name__
-    if kind == "CorrectedClassifier":  # its state holds the model as arrays, or says why it cannot
+    if kind in ("CorrectedClassifier", "FilterClassifier"):  # as arrays, or it says why it cannot
         return _proba(graph, model._fitted_state()["estimator_"], x)
     if kind == "NoisyLabelClassifier":
         return _network(graph, model, x)

@@ -260,12 +260,21 @@ def _safetensors() -> ModuleType:
         import safetensors
         import safetensors.numpy
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("model files need safetensors: pip install safetensors") from error
+        raise ModuleNotFoundError("saving and loading models needs safetensors: pip install 'unflip[data]'") from error
     return safetensors
 
 
 OMITTED = {"omitted": True}  # stands for what only code could restore, such as the estimator that T came from
-MAY_BE_OMITTED = ("transition", "transition_estimator_", "random_state", "checkpoint", "cv", "estimator", "network")
+MAY_BE_OMITTED = (
+    "transition",
+    "transition_estimator_",
+    "random_state",
+    "checkpoint",
+    "cv",
+    "estimator",
+    "models",
+    "network",
+)
 # These stay in model.json, where people look for them.
 READABLE = ("classes_", "transition_", "class_prior_", "transition", "class_prior")
 LARGEST_READABLE = 10_000  # numbers
@@ -358,7 +367,7 @@ def _encode(value: Any, key: str, arrays: Arrays) -> Any:
         return {"sums": {f.name: _encode(getattr(value, f.name), f"{key}.{f.name}", arrays) for f in fields(value)}}
     if isinstance(value, dict) and all(isinstance(item, str) for item in value):
         return {"dict": {item: _encode(content, f"{key}.{item}", arrays) for item, content in value.items()}}
-    if isinstance(value, list | tuple | range):
+    if isinstance(value, list | tuple | range) and name != "models":
         return {"list": [_encode(item, f"{key}.{i}", arrays) for i, item in enumerate(value)]}
     if name in MAY_BE_OMITTED:
         return OMITTED

@@ -19,7 +19,7 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("figures need matplotlib; install it with: pip install unflip[report]") from error
+    raise ModuleNotFoundError("figures need matplotlib: pip install 'unflip[report]'") from error
 
 # Curves with the same dashes differ enough in color for every kind of color vision, as a test measures.
 COLORS = (

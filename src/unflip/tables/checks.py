@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from unflip._validation import FloatArray, IntArray
-from unflip.tables.preprocessing import EMPTY, SAME, as_days, is_day_first, kind
-from unflip.tables.read import Table
+from unflip.tables.preprocessing import EMPTY, SAME, WHOLE, as_days, is_day_first, kind
+from unflip.tables.read import Table, many
 
 HANDFUL = 5  # rows of a class that are too few to learn from
 RATIO = 50  # of the largest class to the smallest
@@ -129,7 +129,7 @@ def _check_classes(classes: NDArray[Any], codes: IntArray, label: tuple[str, ...
         listed = _listed([f"{names[k]!r} ({counts[k]})" for k in rare[np.argsort(counts[rare], kind="stable")]])
         yield Finding(
             "rare class",
-            f"{_many(len(rare), 'class has', 'classes have')} {HANDFUL} rows or fewer: {listed}. That is too few to "
+            f"{many(len(rare), 'class has', 'classes have')} {HANDFUL} rows or fewer: {listed}. That is too few to "
             "learn from: add rows, or merge or drop such classes.",
             label,
             _first(rows),
@@ -149,7 +149,8 @@ def _check_classes(classes: NDArray[Any], codes: IntArray, label: tuple[str, ...
 def _check_spelling(names: list[str], counts: IntArray, codes: IntArray, label: tuple[str, ...]) -> Iterator[Finding]:
     """Labels that are equal but for case, spaces and punctuation, and rare ones with a typo."""
     meant: dict[int, int] = {}
-    plain = [" ".join(re.findall(r"\w+", name.casefold().replace("_", " "))) or name for name in names]
+    whole = [name.split(".")[0] if WHOLE.fullmatch(name) else name for name in names]  # 1.0 is 1
+    plain = [" ".join(re.findall(r"\w+", name.casefold().replace("_", " "))) or name for name in whole]
     order = np.argsort(-counts, kind="stable").tolist()
     spelled: dict[str, int] = {}
     shorter: dict[str, list[int]] = {}  # words without one of their letters: words with a typo share one
@@ -171,7 +172,7 @@ def _check_spelling(names: list[str], counts: IntArray, codes: IntArray, label: 
             shorter.setdefault(variant, []).append(k)
     if meant:
         said = [
-            f"{names[k]!r} ({_many(counts[k], 'row', 'rows')}), did you mean {names[j]!r} ({counts[j]:,})?"
+            f"{names[k]!r} ({many(counts[k], 'row', 'rows')}), did you mean {names[j]!r} ({counts[j]:,})?"
             for k, j in meant.items()
         ]
         more = f" And {len(said) - 10} more." if len(said) > 10 else ""
@@ -256,7 +257,7 @@ def _identifier(name: str, why: str) -> Finding:
 def _dates(name: str, column: Any) -> Finding:
     first = is_day_first(column)
     lost = int(np.isnan(as_days(column, name, first)).sum() - column.isna().sum())
-    said = _many(lost, "value is not a date and counts", "values are not dates and count")
+    said = many(lost, "value is not a date and counts", "values are not dates and count")
     other = f"; {said} as missing" if lost else ""
     return Finding("dates", f"Column {name!r} holds dates, which become numbers, days since 1970{other}.", (name,))
 
@@ -406,7 +407,7 @@ def _check_copies(
         yield Finding(
             "copies",
             f"{exact.rows:,} rows are copies of other rows{said}; {exact.rate:.1%} of the pairs of copies have "
-            f"different labels ({_many(exact.differ, 'pair', 'pairs')}). Either labels are wrong, or a column is "
+            f"different labels ({many(exact.differ, 'pair', 'pairs')}). Either labels are wrong, or a column is "
             "missing.",
             rows=_first(rows[exact.differing]),
             rate=exact.rate,
@@ -416,7 +417,7 @@ def _check_copies(
         yield Finding(
             "near copies",
             f"{near.rows:,} rows are nearly equal to another row{near.said or said}; {near.rate:.1%} of such pairs "
-            f"have different labels ({_many(near.differ, 'pair', 'pairs')}).",
+            f"have different labels ({many(near.differ, 'pair', 'pairs')}).",
             rows=_first(rows[near.differing]),
             rate=near.rate,
         )
@@ -522,10 +523,6 @@ def _near_numbers(X: FloatArray, codes: IntArray, keys: NDArray[Any]) -> Pairs |
 def _listed(items: Sequence[str]) -> str:
     more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
     return ", ".join(items[:MOST_NAMED]) + more
-
-
-def _many(n: int, one: str, several: str) -> str:
-    return f"{n:,} {one if n == 1 else several}"
 
 
 def _first(rows: NDArray[np.intp]) -> tuple[int, ...]:

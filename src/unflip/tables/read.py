@@ -375,6 +375,16 @@ def _check_lengths(labels: NDArray[Any], codes: NDArray[np.intp] | None, said: s
         check_limit("UNFLIP_MAX_LABEL", int(sizes.max()), what)
 
 
+def many(n: int, one: str, several: str) -> str:
+    """Return a number with its noun, which is one or several."""
+    return f"{n:,} {one if n == 1 else several}"
+
+
+def left_out(lost: int, n: int, what: str = "no label") -> str:
+    """Return how many rows are not used because they have no label."""
+    return f"{lost:,} of {n:,} rows {f'has {what} and is' if lost == 1 else f'have {what} and are'} left out"
+
+
 def missing_labels(values: Any) -> NDArray[np.bool_]:
     """Return which labels are missing: None, NaN, NA, or a string of nothing but spaces; see :func:`as_labels`."""
     labels, codes = _distinct(values, _called("the label", values), 0)
@@ -388,7 +398,7 @@ def labeled_rows(X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any, A
     lost = missing_labels(np.array(y, dtype=object) if isinstance(y, list | tuple) else y)
     if not lost.any() or lost.all():  # the latter is an error with its own message
         return X, y, sample_weight
-    warnings.warn(f"{lost.sum():,} of {len(lost):,} rows have no label and are left out", stacklevel=3)
+    warnings.warn(left_out(int(lost.sum()), len(lost)), stacklevel=3)
     kept = np.flatnonzero(~lost)
     labels, weights = (None if a is None else _safe_indexing(a, kept) for a in (y, sample_weight))
     return _safe_indexing(X, kept), as_labels(labels), weights
@@ -859,7 +869,8 @@ def _open_text(path: str, separator: str, encoding: str) -> TextFile:
         if separator == "," and len(header) == 1:
             separator = next((mark for mark in SEPARATORS if mark in header[0]), separator)
             header = _header(pd, path, separator, encoding)
-        if all(np.isfinite(_number(name)) for name in header):
+        # 0, 1, 2 are the names that pandas gives to the columns of an array.
+        if all(np.isfinite(_number(name)) for name in header) and header != [str(k) for k in range(len(header))]:
             raise ValueError(f"the first line must name the columns, but it holds numbers: {', '.join(header[:5])}")
         check_limit("UNFLIP_MAX_COLUMNS", len(header), f"it has {len(header):,} columns")
         check_unique(header)

@@ -37,6 +37,7 @@ from unflip.transition._cross_fit import (
     prepare,
     standard_errors,
 )
+from unflip.transition._row_order import in_caller_order, row_order
 from unflip.transition.ridge import RidgeModel
 from unflip.transition.volmin import VolMin
 
@@ -50,6 +51,7 @@ EVIDENCE = 0.5  # standard errors by which noise must explain held-out labels be
 UNEVEN = 2.5  # standard errors by which a T with more than one rate must lead the symmetric one
 VAIN = 0.5  # standard errors by which a bias of the classes must raise the accuracy on the labels as they are
 CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
+SURE, SURE_ROWS = 0.9, 0.05  # the probability of their class that so many rows must have, or noise is never certain
 EXCHANGED = 0.05  # see one_way
 POSSIBLE = 0.001  # of T that is spread evenly, so that no flip is ruled out
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
@@ -214,7 +216,8 @@ class StackedEM(BaseEstimator):
     transition : array-like of shape (n_classes, n_classes), default=None
         T if it is known. Then only the weights and temperatures are fitted.
     cv : int, splitter or iterable of (train, test), default=5
-        An int is the number of stratified, shuffled folds.
+        An int is the number of stratified, shuffled folds; they depend neither on the order of the rows nor on the
+        units of the features.
     classes : array-like of shape (n_classes,), default=None
         As in :class:`VolMin`.
     random_state : int, RandomState instance or None, default=None
@@ -235,10 +238,11 @@ class StackedEM(BaseEstimator):
         The best T with noise, also where the evidence does not suffice, and with flips that two classes exchange.
     overlap_ : bool
         Whether overlapping classes may explain the labels as well: if more labels look wrong than ``transition_``
-        says, or if the evidence for noise is below three standard errors.
+        says, if the evidence for noise is below three standard errors, or if there is no region in which the class is
+        sure (fewer than 5 % of the rows have a class with a probability of 0.9).
     alternatives_ : list of ndarray of shape (n_classes, n_classes)
-        Other T that the data do not rule out: ``suspected_`` if classes may overlap, and below three standard errors of
-        evidence the identity and the T with the most noise that ``lower_bounds_`` allow.
+        Other T that the data do not rule out: ``suspected_`` if classes may overlap, and where noise is not certain the
+        identity and the T with the most noise that ``lower_bounds_`` allow.
     lower_bounds_ : ndarray of shape (n_classes,)
         What the diagonal of T is at least, see Notes.
     oof_proba_ : ndarray of shape (n_samples, n_classes)
@@ -272,7 +276,9 @@ class StackedEM(BaseEstimator):
     T_jj is raised to its bound.
     """
 
+    folds_: Folds
     stack_: Any
+    clean_proba_: Any
     oof_proba_: Any
     weights_: Any
 
@@ -296,7 +302,18 @@ class StackedEM(BaseEstimator):
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to noisy labels ``y`` of any kind; ``X`` may be sparse."""
         X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
-        return self.fit_codes(X, codes, weights)
+        if not isinstance(self.cv, Integral):  # folds of a splitter may count on the order of the rows
+            return self.fit_codes(X, codes, weights)
+        order = row_order(X, codes, weights)
+        self.fit_codes(X[order], codes[order], None if weights is None else weights[order])
+        return self.restore(order)
+
+    def restore(self, order: IntArray) -> Self:
+        """Put what belongs to rows, which were taken in an order, back into the order in which they came."""
+        for name in ("oof_proba_", "clean_proba_", "noisy_proba_", "posteriors_"):
+            setattr(self, name, in_caller_order(getattr(self, name), order))
+        self.folds_ = [(order[train], order[test]) for train, test in self.folds_]
+        return self
 
     def fit_codes(
         self, X: Any, codes: IntArray, weights: FloatArray | None, groups: Any = None, numbers: Any = None
@@ -312,7 +329,7 @@ class StackedEM(BaseEstimator):
         models = [(name, seeded(clone(model), random.randint(2**31 - 1))) for name, model in models]
         self.folds_ = make_folds(self.cv, codes, groups, random)
         self.names_ = [name for name, _ in models]
-        self.lower_bounds_ = np.zeros(c)
+        self.lower_bounds_, self.noisy_proba_ = np.zeros(c), {}
         given = None if self.transition is None else check_transition(self.transition, c)
         if not self.folds_ or not (models or self.joint):  # too few rows to hold any out, or no model to ask
             return self._finish("none" if given is None else "given", given, None, codes, w, [])
@@ -397,19 +414,22 @@ class StackedEM(BaseEstimator):
         found = given is not None or (self.evidence_ > EVIDENCE and noise_rate(noisy_prior, T) > least)
         self.shape_ = shape if found else "none"
         more = noise_rate(noisy_prior, self.suspected_) - found * noise_rate(noisy_prior, T) > LEAST_RATE
-        self.overlap_ = more or (found and self.evidence_ < CERTAIN)
+        p = None if stack is None else stack.mean(posteriors)
+        sure = p is None or float(np.quantile(p[w > 0].max(axis=1), 1 - SURE_ROWS)) > SURE
+        certain = given is not None or (self.evidence_ > CERTAIN and sure)
+        self.overlap_ = more or (found and not certain)
         self.share_ = self.share_ if found else 0.0
         self.transition_ = given if given is not None else T if found else np.eye(c)
         doubted = [self.suspected_] if more else []
-        if self.evidence_ < CERTAIN and stack is not None:
+        if not certain and stack is not None:
             doubted += [np.eye(c), repaired(shared_rate(np.ones((c, c))), self.lower_bounds_)]
         self.alternatives_ = [A for A in doubted if not np.array_equal(A, self.transition_)]
         self.class_prior_ = solve_prior(noisy_prior, self.transition_)
         self.posteriors_ = dict(zip(self.names_, posteriors, strict=True)) if found and stack is not None else {}
         self.stack_ = stack if found or stack is None else self.plain_
-        self.oof_proba_ = self.weights_ = None
+        self.oof_proba_ = self.clean_proba_ = self.weights_ = None
         if stack is not None:
-            self.clean_proba_ = stack.mean(posteriors)
+            self.clean_proba_ = p
             self.oof_proba_ = self.share_ * self.clean_proba_ + (1 - self.share_) * self.plain_proba_
             self.weights_ = self.stack_.weights
         estimated = found and given is None

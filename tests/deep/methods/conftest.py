@@ -20,14 +20,29 @@ def linear():
 
 def build(name, **settings):
     torch.manual_seed(0)
-    return make_method(name, linear, C, PAIR, **settings).double()
+    return begun(make_method(name, linear, C, PAIR, **settings).double())
+
+
+def begun(method, y=None):
+    """The method as the trainer prepares it; y are the labels of ``batch`` by default."""
+    if method.per_sample:
+        y = torch.tensor(np.random.default_rng(2).integers(C, size=B)) if y is None else y
+        method.begin(len(y), y)
+    return method
+
+
+def loss_of(method, x, y, epoch, weight=None, index=None):
+    """The loss of a batch; a method that keeps something for each sample is told which ones, by default the first."""
+    if not method.per_sample:
+        return method(x, y, epoch, weight)
+    return method(x, y, epoch, weight, index=torch.arange(len(y)) if index is None else index)
 
 
 @pytest.fixture
 def batch():
     rng = np.random.default_rng(1)
     x, weight = torch.tensor(rng.standard_normal((B, D))), torch.tensor(rng.uniform(0.5, 2, size=B))
-    return x, torch.tensor(rng.integers(C, size=B)), weight
+    return x, torch.tensor(np.random.default_rng(2).integers(C, size=B)), weight
 
 
 def ce_of(z, y):

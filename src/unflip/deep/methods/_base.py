@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,10 +35,15 @@ class Method(nn.Module):
     network, or its own ``forward``. Sample weights multiply the losses of the samples that count, and the mean is over
     their number, not over the sum of their weights: weights with mean one over the data keep the scale of the gradient.
     Weights never change which samples are selected.
+
+    A method that keeps something for each sample, such as a running target, sets ``per_sample = True`` and makes it in
+    ``begin`` with ``keep``. Its ``forward`` is then called with ``index``, the rows (b,) of the samples in the training
+    data, and ``between_epochs`` may look at all of them.
     """
 
     name: ClassVar[str]
     n_networks: ClassVar[int] = 1
+    per_sample: ClassVar[bool] = False
     needs_transition: bool = False
     loss: Any  # logits (b, c) and labels (b,) in, losses (b,) out
     __signature__: ClassVar[inspect.Signature]
@@ -51,6 +57,7 @@ class Method(nn.Module):
     ) -> None:
         super().__init__()
         self.n_classes = n_classes
+        self._kept: set[str] = set()
         self.networks = nn.ModuleList(network_factory() for _ in range(self.n_networks))
         T = None if transition is None else check_transition(transition, n_classes, invertible=False)
         self.given_transition = T
@@ -69,6 +76,39 @@ class Method(nn.Module):
     def forward(self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None) -> Tensor:
         """Return the loss of a batch, a scalar: x (b, ...), codes of the noisy labels y (b,), sample weights (b,)."""
         return weighted_mean(self.loss(self.logits(x), y), weight)
+
+    def begin(self, n_samples: int, y: Tensor) -> None:
+        """Make with ``keep`` what the method keeps for each sample; called once, before the first epoch.
+
+        y (n_samples,) are the codes of all noisy labels, on the device of the training.
+        """
+
+    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> None:
+        """Do what a method with ``per_sample`` does before each epoch, in evaluation mode and without gradients.
+
+        ``predict()`` returns the clean logits of all training samples, shape (n_samples, n_classes), in their order;
+        ``predict(function)`` returns what a function of x returns, such as the logits of one of two networks.
+        """
+
+    def keep(self, name: str, values: Tensor) -> None:
+        """Keep values, with one row per sample, as the buffer ``name``: checkpoints have it, saved models do not."""
+        self.register_buffer(name, values.clone())
+        self._kept.add(name)
+
+    def forget_samples(self) -> None:
+        """Remove what ``keep`` keeps, which only training needs."""
+        while self._kept:
+            delattr(self, self._kept.pop())
+
+    def keep_networks(self) -> None:
+        """Keep the networks as they are now, in ``begin``, for ``restart_networks``."""
+        for i, tensor in enumerate(self.networks.state_dict().values()):
+            self.keep(f"first_{i}", tensor)
+
+    def restart_networks(self) -> None:
+        """Give the networks their first weights again; what the optimizer remembers of the others soon fades."""
+        for i, tensor in enumerate(self.networks.state_dict().values()):
+            tensor.copy_(getattr(self, f"first_{i}"))
 
     def predict(self, x: Tensor) -> Tensor:
         """Return clean logits, shape (b, n_classes): their softmax is P(clean | x).
@@ -104,7 +144,26 @@ class Method(nn.Module):
         return cls.needs_transition
 
 
-class SmallLossMethod(Method):
+class NoiseRateMethod(Method):
+    """A method that must know how many labels are wrong; T gives the rate if the user does not."""
+
+    needs_transition = True  # for forget_rate="auto"; with a given rate it is False
+
+    def __init__(self, *arguments: Any, forget_rate: float | Literal["auto"] = "auto", **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.needs_transition = self.wants_transition(forget_rate=forget_rate)
+        if forget_rate == "auto":
+            forget_rate = max(1 - float(self.given_prior @ self.required_transition().diagonal()), 0.0)
+        if isinstance(forget_rate, str) or not 0 <= forget_rate < 1:
+            raise ValueError(f"forget_rate must be 'auto' or a number in [0, 1); got {forget_rate!r}")
+        self.forget_rate = float(forget_rate)
+
+    @classmethod
+    def wants_transition(cls, **settings: Any) -> bool:
+        return settings.get("forget_rate", "auto") == "auto"
+
+
+class SmallLossMethod(NoiseRateMethod):
     """A method that trusts small losses; its parameters are those of :class:`unflip.deep.methods.CoTeaching`.
 
     A network learns labels that are consistent with each other before it learns the wrong ones, so in a batch the
@@ -112,26 +171,12 @@ class SmallLossMethod(Method):
     out.
     """
 
-    needs_transition = True  # for forget_rate="auto"; with a given rate it is False
-
-    def __init__(
-        self,
-        *arguments: Any,
-        forget_rate: float | Literal["auto"] = "auto",
-        num_gradual: int = 10,
-        exponent: float = 1.0,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, *arguments: Any, num_gradual: int = 10, exponent: float = 1.0, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.needs_transition = self.wants_transition(forget_rate=forget_rate)
-        if forget_rate == "auto":
-            forget_rate = max(1 - float(self.given_prior @ self.required_transition().diagonal()), 0.0)
-        if isinstance(forget_rate, str) or not 0 <= forget_rate < 1:
-            raise ValueError(f"forget_rate must be 'auto' or a number in [0, 1); got {forget_rate!r}")
         if num_gradual < 0 or exponent <= 0:
             got = f"{num_gradual} and {exponent}"
             raise ValueError(f"num_gradual must not be negative and exponent must be positive; got {got}")
-        self.forget_rate, self.num_gradual, self.exponent = float(forget_rate), num_gradual, exponent
+        self.num_gradual, self.exponent = num_gradual, exponent
 
     def forget(self, epoch: int) -> float:
         """Return the share left out in an epoch: ``linspace(0, forget_rate ** exponent, num_gradual)``, then the rate.
@@ -146,10 +191,6 @@ class SmallLossMethod(Method):
     def n_kept(self, epoch: int, size: int) -> int:
         """Return how many of ``size`` samples are kept: int((1 - forget) size), but at least one."""
         return max(1, int((1 - self.forget(epoch)) * size))
-
-    @classmethod
-    def wants_transition(cls, **settings: Any) -> bool:
-        return settings.get("forget_rate", "auto") == "auto"
 
     def extra_repr(self) -> str:
         return f"forget_rate={self.forget_rate:.4g}, num_gradual={self.num_gradual}, exponent={self.exponent}"
