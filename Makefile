@@ -68,11 +68,19 @@ fuzz: $(DEV)  ## run more than 20,000 drawn problems and damaged files, which `m
 soak: $(DEV)  ## let processes write and read shared folders while they are killed and disks are full
 	$(ONE_THREAD) $(BIN)/python tests/hostile/soak.py $(ARGS)
 
+# What a user gets by `pip install 'unflip[all]'` in the versions that are tested: pip resolves it without installing it,
+# and nothing that only developers need is in it.
 # --strict: if the advisory database cannot be reached, this fails, and does not say that all is well.
-audit-deps: $(DEV) $(AUDIT)/installed  ## write a bill of materials, dist/bom.json, and look for known vulnerabilities
+audit-deps: $(AUDIT)/installed  ## write a bill of materials, dist/bom.json, and look for known vulnerabilities
 	mkdir -p dist
-	$(AUDIT)/bin/cyclonedx-py environment --output-reproducible --output-format JSON --output-file dist/bom.json $(BIN)/python
-	$(AUDIT)/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
+	$(AUDIT)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
+		--dry-run --ignore-installed --report dist/resolved.json '.[all]'
+	$(AUDIT)/bin/python -c "import json; found = (one['metadata'] for one in json.load(open('dist/resolved.json'))['install']); \
+		print(*sorted(one['name'] + '==' + one['version'].split('+')[0] for one in found if one['name'] != 'unflip'), sep='\n')" \
+		> dist/requirements.txt
+	$(AUDIT)/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type library --output-reproducible \
+		--output-format JSON --output-file dist/bom.json dist/requirements.txt
+	$(AUDIT)/bin/pip-audit --strict --requirement dist/requirements.txt --no-deps --disable-pip --progress-spinner off
 
 lint: $(DEV)  ## check style, format and types
 	$(BIN)/ruff check .

@@ -270,6 +270,19 @@ class TestDamage:
         with pytest.raises(ValueError, match="p.parquet"):
             read_table(path)
 
+    def test_offsets_that_lead_out_of_an_arrow_file(self, tmp_path):
+        """pyarrow would read memory that is not the file's, which may end the interpreter."""
+        from pyarrow import feather
+
+        path = tmp_path / "x.arrow"
+        feather.write_feather(pd.DataFrame({"a": [1.0, 2.0], "label": ["x", "y"]}), path, compression="uncompressed")
+        content, lengths = path.read_bytes(), [np.array([0, 1, last], "<i4").tobytes() for last in (2, 10**9)]
+        lengths = lengths if lengths[0] in content else [np.array([0, 1, last], "<i8").tobytes() for last in (2, 10**9)]
+        assert lengths[0] in content
+        path.write_bytes(content.replace(*lengths))
+        with pytest.raises(ValueError, match="x.arrow"):
+            read_table(tmp_path / "x.arrow", "label")
+
     def test_checksums_of_archives(self, tmp_path):
         path = tmp_path / "x.npz"
         np.savez(path, X=np.arange(400.0).reshape(100, 4), y=np.arange(100) % 2)

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,16 @@ import pytest
 from tests.hostile.conftest import full_disk, invoke, start
 from unflip import MCLDCEClassifier, load
 from unflip._output import guarded, replaced_folder, together, unguarded, write_columns, write_whole
-from unflip.commands import read_transition, write_transition
+from unflip.commands import (
+    named_by,
+    predict_table,
+    read_probabilities,
+    read_transition,
+    write_predictions,
+    write_transition,
+)
 from unflip.commands.fit import Noise
+from unflip.tables import read_table
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits and modes of POSIX")
 FORMULAS = ("=1+1", "+x", "-cmd|' /C calc'!A0", "@SUM(A1)", "\tx", "\rx", "\nx", "＝1+1", "'=x", "''@", "'-5")
@@ -167,6 +176,18 @@ class TestFormulas:
             assert pd.read_csv(tmp_path / "out.csv")["name"].tolist() == expected
         done = invoke("predict", folder / "model", tmp_path / "in.csv", "--out", tmp_path / "out.parquet")
         assert pd.read_parquet(tmp_path / "out.parquet")["name"].tolist() == ["=1+1", "-2x", "plain"]
+
+    def test_predictions_as_probabilities(self, folder, tmp_path):
+        """`audit --probabilities` finds the rows by the names that `predict` guarded."""
+        pd = pytest.importorskip("pandas")
+        table = named_by(read_table(folder / "people.csv", label="kind"), "id")
+        table = replace(table, names=np.array([f"-{name}x" for name in table.names]))
+        model = load(folder / "model")
+        predicted, proba = predict_table(model, table)
+        for raw in (False, True):
+            path = write_predictions(tmp_path / "p.csv", table, predicted, proba, model.classes_, raw)
+            assert pd.read_csv(path)["name"][0] == ("-0x" if raw else "'-0x")
+            np.testing.assert_allclose(read_probabilities(path, table), proba, atol=1e-6)
 
     def test_of_a_transition_matrix_and_back(self, tmp_path):
         pytest.importorskip("matplotlib")

@@ -174,10 +174,13 @@ def _partitions(values: Any) -> list[Any]:
 @contextmanager
 def silent() -> Iterator[None]:
     """Keep Dask's log of a lost connection, with its tracebacks, out of the answer, which says it in one sentence."""
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+    # Some of its loggers have levels of their own.
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
