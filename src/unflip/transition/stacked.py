@@ -58,6 +58,8 @@ LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
 SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
 UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
 SHARPNESS = (0.5, 4.0)  # of temperatures; models that know nothing would be flattened until a bias decides
+MIXING = 10.0  # precision of the prior of what mixes the classes in a calibration
+MIXED = range(3, 21)  # numbers of classes with such a calibration: two are not mixed, and for many it takes long
 STEPS = 30  # of EM; more changed T by less than its error
 MOST_ROWS = 10_000  # that the models of a fold learn from
 WIDEST_TREES = 5_000  # features times classes; boosted trees beyond it would take longer than all other models
@@ -259,11 +261,12 @@ class StackedEM(BaseEstimator):
 
     *Noise or overlap.* Classes that overlap make labels as hard to predict as noise does. But noise leaves a trace that
     overlap does not: no label is ever predicted with more than probability max_i T_ij, however typical the row. So T
-    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, and a T
-    with more than one rate must lead the symmetric one by 2.5 standard errors of the difference. Otherwise, or if the
-    estimated rate is below 2 % (5 % unless the lead is three standard errors), T is the identity, and ``overlap_``
-    tells whether noise remains possible. Below three standard errors the posteriors of both explanations are averaged,
-    with the weights that make held-out labels likeliest.
+    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, for 3
+    to 20 classes by a map softmax(A log p + b) that can mix the classes as T does; and a T with more than one rate must
+    lead the symmetric one by 2.5 standard errors of the difference. Otherwise, or if the estimated rate is below 2 %
+    (5 % unless the lead is three standard errors), T is the identity, and ``overlap_`` tells whether noise remains
+    possible. Below three standard errors the posteriors of both explanations are averaged, with the weights that make
+    held-out labels likeliest.
 
     *Flips in both directions.* Two classes that share a region, such as the digits 6 and 9 in features that ignore
     rotation, cannot be told from two classes that noise exchanges. So unless T is symmetric, or there are only two
@@ -588,14 +591,50 @@ def without_vain_bias(stack: Stack, posteriors: Sequence[FloatArray], codes: Int
 def held_out_loss(
     posteriors: Sequence[FloatArray], codes: IntArray, w: FloatArray, T: FloatArray, step: Any, folds: Folds
 ) -> FloatArray:
-    """Return -log of the probability of each label, with everything fitted to the other folds."""
+    """Return -log of the probability of each label, with everything fitted to the other folds.
+
+    The average is calibrated by softmax(A log p + b), see :func:`mixing_map`: T mixes the probabilities of the classes,
+    so it would win by calibrating models better if the explanation without noise could not mix them, too.
+    """
     losses = np.empty(len(codes))
     for _, test in folds:
         rest = np.ones(len(codes), dtype=bool)
         rest[test] = False
         stack = fit_stack([p[rest] for p in posteriors], codes[rest], w[rest], T, step)
-        losses[test] = -log_likelihood(stack.mean([p[test] for p in posteriors]), codes[test], stack.transition)
+        if len(T) in MIXED:
+            bare = stack._replace(calibration=np.eye(1, 1 + len(T))[0])
+            seen, unseen = (np.log(np.maximum(bare.mean([p[rows] for p in posteriors]), 1e-9)) for rows in (rest, test))
+            A, b = mixing_map(seen, codes[rest], w[rest], stack.transition)
+            p = softmax(unseen @ A.T + b, axis=1)
+        else:
+            p = stack.mean([p[test] for p in posteriors])
+        losses[test] = -log_likelihood(p, codes[test], stack.transition)
     return losses
+
+
+def mixing_map(z: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return A and b that make the labels most likely under softmax(A z + b) and T, for log-probabilities z (n, c).
+
+    A = t I + B, and B has a normal prior of mean zero and precision 10. This is Dirichlet calibration (Kull et al.,
+    NeurIPS 2019) with a penalty.
+    """
+    n, c = z.shape
+    columns, v = T[:, codes].T, w / w.sum()
+    penalty = np.concatenate([[0.0], np.full(c, 1 / n), np.full(c * c, MIXING / n)])
+
+    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
+        p = softmax(z @ (theta[0] * np.eye(c) + theta[1 + c :].reshape(c, c)).T + theta[1 : 1 + c], axis=1)
+        R = p * columns
+        q = np.maximum(R.sum(axis=1), 1e-12)
+        G = (p - R / q[:, np.newaxis]) * v[:, np.newaxis]
+        slope = G.T @ z
+        gradient = np.concatenate([[np.trace(slope)], G.sum(axis=0), slope.ravel()])
+        return -float(v @ np.log(q)) + float(penalty @ theta**2) / 2, gradient + penalty * theta
+
+    start = np.eye(1, 1 + c + c * c)[0]
+    bounds = [SHARPNESS] + [(None, None)] * (c + c * c)
+    theta = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100}).x
+    return theta[0] * np.eye(c) + theta[1 + c :].reshape(c, c), theta[1 : 1 + c]
 
 
 def share_of(lead: FloatArray, w: FloatArray, steps: int = 200) -> float:
