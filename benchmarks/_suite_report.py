@@ -294,9 +294,9 @@ def within_reach(report: Report, results: Results, noises: Iterable[str]) -> Non
     lost = [a - noisy.accuracy(cell, "hindsight") for cell, a in clean.items() if a is not None]
     report.say(
         f"The best uncorrected models, chosen with hindsight, lose {np.mean(lost):.1f} points to noise on average: no "
-        "correction can gain more than about that. What the same models gain with the true T is the bound for any "
-        "estimate of it; a target beyond the bound is out of reach of these models. In the same cells, points above "
-        "hindsight:\n"
+        "correction can gain more than about that. What the same models gain with the true T bounds, on average, what "
+        "any estimate of it can gain (in a single cell an estimate may be better by chance); a target beyond it is "
+        "out of reach of these models. In the same cells, points above hindsight:\n"
     )
     lines = []
     for name in (*noises, "all noisy"):
