@@ -20,10 +20,12 @@ from unflip.transition.stacked import (
     default_models,
     expected_counts,
     fit_stack,
+    held_out_loss,
     learned_rows,
     log_likelihood,
     lower_bounds,
     make_folds,
+    mixing_map,
     one_target,
     repaired,
     shared_rate,
@@ -262,3 +264,60 @@ def test_two_degrees_of_smoothing_for_words():
     smoothing = [model.alpha for name, model in default_models(X, 2) if "naive Bayes" in name]
     assert smoothing == [1.0, 0.3]
     assert not any("naive Bayes" in name for name, _ in default_models(-X, 2))
+
+
+class TestMixingMap:
+    """The calibration of the two explanations that compete."""
+
+    def labels(self, n=4000):
+        random = np.random.default_rng(0)
+        p = random.dirichlet([0.7, 1.0, 0.5], n)
+        return p, (random.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
+
+    def test_it_undoes_models_that_mix_classes(self):
+        p, codes = self.labels()
+        A = np.array([[1.3, 0.2, 0.0], [-0.1, 0.8, 0.3], [0.0, 0.1, 1.1]])
+        wrong = np.log(p) @ A.T
+        wrong -= np.logaddexp.reduce(wrong, axis=1, keepdims=True)
+        M, b = mixing_map(wrong, codes, np.ones(len(p)), np.eye(3))
+        found = wrong @ M.T + b
+        found = np.exp(found - np.logaddexp.reduce(found, axis=1, keepdims=True))
+        assert np.abs(found - p).mean() < 0.02 < np.abs(np.exp(wrong) - p).mean()
+
+    def test_what_is_calibrated_stays_as_it_is_through_t(self):
+        p, codes = self.labels()
+        T = symmetric(3, 0.3)
+        noisy = corrupt(codes, T, random_state=0)
+        M, b = mixing_map(np.log(p), noisy, np.ones(len(p)), T)
+        found = np.log(p) @ M.T + b
+        found = np.exp(found - np.logaddexp.reduce(found, axis=1, keepdims=True))
+        assert np.abs(found - p).mean() < 0.03
+
+    def test_it_is_the_minimum_of_its_penalized_loss(self):
+        p, codes = self.labels(300)
+        T, z = pairflip(3, 0.2), np.log(p)
+        M, b = mixing_map(z, codes, np.ones(300), T)
+
+        def loss(M, b):
+            u = np.exp(z @ M.T + b)
+            q = [(u[i] / u[i].sum() @ T)[codes[i]] for i in range(300)]
+            t = np.trace(M) / 3  # the best t for a given A = t I + B is not exactly this, but B is then a bound
+            B = M - t * np.eye(3)
+            return -np.mean(np.log(q)) + (10 * (B**2).sum() + (b**2).sum()) / 600
+
+        random = np.random.default_rng(1)
+        least = loss(M, b)
+        for _ in range(30):
+            assert loss(M + 0.1 * random.normal(size=(3, 3)), b + 0.1 * random.normal(size=3)) > least
+
+    def test_overlap_that_models_calibrate_badly_is_no_noise(self):
+        """Only a map that mixes the classes explains these posteriors; T would be the next best explanation."""
+        p, codes = self.labels()
+        wrong = np.log(p) @ np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).T
+        q = np.exp(wrong - np.logaddexp.reduce(wrong, axis=1, keepdims=True))
+        folds = [(np.flatnonzero(np.arange(4000) % 4 != k), np.arange(k, 4000, 4)) for k in range(4)]
+        ones = np.ones(4000)
+        plain = held_out_loss([q], codes, ones, np.eye(3), None, folds)
+        noise = held_out_loss([q], codes, ones, symmetric(3, 0.1), learned_rows, folds)
+        assert (noise - plain).mean() > -0.002
+        assert plain.mean() < -np.log(p[np.arange(4000), codes]).mean() + 0.003
