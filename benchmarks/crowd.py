@@ -342,7 +342,7 @@ report.say(
     "optimistic, and those of the peers are not. That n labels count as sqrt(n) has no constant that was fitted, but "
     "it was compared with about nine other rules on the first table's true classes. C = 10 was added after C = 1 had "
     "been seen. Dawid-Skene of crowd-kit and cleanlab are not made for rules that give one class only. Cells that were "
-    "not run took too long on a shared machine; where the count of rows is missing, only the accuracy was kept. labelme "
-    "and sentiment_mturk, jointly, were measured with other folds than those of today.\n"
+    "not run took too long on a shared machine; where the count of rows is missing, only the accuracy was kept. "
+    "labelme and sentiment_mturk, jointly, were measured with other folds than those of today.\n"
 )
 report.close()

@@ -303,7 +303,7 @@ class TestMixingMap:
             q = [(u[i] / u[i].sum() @ T)[codes[i]] for i in range(300)]
             t = np.trace(M) / 3  # the best t for a given A = t I + B is not exactly this, but B is then a bound
             B = M - t * np.eye(3)
-            return -np.mean(np.log(q)) + (10 * (B**2).sum() + (b**2).sum()) / 600
+            return -np.mean(np.log(q)) + (100 * (B**2).sum() + (b**2).sum()) / 600
 
         random = np.random.default_rng(1)
         least = loss(M, b)

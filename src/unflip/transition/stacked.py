@@ -58,7 +58,7 @@ LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
 SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
 UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
 SHARPNESS = (0.5, 4.0)  # of temperatures; models that know nothing would be flattened until a bias decides
-MIXING = 10.0  # precision of the prior of what mixes the classes in a calibration
+MIXING = 100.0  # precision of the prior of what mixes the classes in a calibration
 MIXED = range(3, 21)  # numbers of classes with such a calibration: two are not mixed, and for many it takes long
 STEPS = 30  # of EM; more changed T by less than its error
 MOST_ROWS = 10_000  # that the models of a fold learn from
@@ -615,7 +615,7 @@ def held_out_loss(
 def mixing_map(z: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return A and b that make the labels most likely under softmax(A z + b) and T, for log-probabilities z (n, c).
 
-    A = t I + B, and B has a normal prior of mean zero and precision 10. This is Dirichlet calibration (Kull et al.,
+    A = t I + B, and B has a normal prior of mean zero and precision 100. This is Dirichlet calibration (Kull et al.,
     NeurIPS 2019) with a penalty.
     """
     n, c = z.shape
