@@ -307,6 +307,34 @@ def test_augmentation_is_chosen_on_noisy_labels(tmp_path, transition):
 
 def test_tables_have_nothing_to_shift():
     X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
-    for augment, message in (("auto", "needs images in memory"), ("shift", "augment needs images")):
+    for augment, message in (
+        ("auto", "augment needs images"),
+        ("shift", "augment needs images"),
+        ("spin", "unknown aug"),
+    ):
         with pytest.raises(ValueError, match=message):
-            NoisyLabelClassifier("ce", augment=augment, epochs=1).fit(X, y)
+            NoisyLabelClassifier(augment=augment, transition=Never(), epochs=1).fit(X, y)
+
+
+class Never:
+    """An estimator of T that must not be asked."""
+
+    def fit(self, X, y):
+        raise AssertionError("T was estimated before the parameters were checked")
+
+
+def test_weights_count_in_the_choice_of_an_augmentation(tmp_path):
+    """The place of the bright pixel is the class, so shifts harm, whatever rows without weight say."""
+    random = np.random.default_rng(0)
+    y = random.integers(2, size=300)
+    X = np.zeros((300, 1, 3, 3), np.float32)
+    X[np.arange(300), 0, 1, y] = 1
+    weight = (np.arange(300) < 100).astype(float)
+    labels = np.where(weight > 0, y, random.integers(2, size=300))
+    settings = {"epochs": 20, "lr": 0.02, "batch_size": 16, "dropout": 0.0, "random_state": 0}
+    model = NoisyLabelClassifier("ce", augment="auto", **settings).fit(X, labels, sample_weight=weight)
+    assert model.augment_ is None
+    own = NoisyLabelClassifier("ce", augment=lambda x: x, **settings).fit(X, y)
+    own.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert np.array_equal(loaded.predict(X), own.predict(X))

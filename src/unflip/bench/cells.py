@@ -76,7 +76,13 @@ class Cell:
 
 
 Task = Cell | Estimate
+LAST = 10
 TUNED = ("dropout", "weight_decay", "ema")  # settings that every deep method has, and that tuning chooses
+
+
+def n_last(epochs: int) -> int:
+    """Return how many of the last epochs make the number of a run: ten, or the second half of a short one."""
+    return max(1, min(LAST, epochs // 2))
 
 
 def tuned(settings: Mapping[str, Any]) -> dict[str, Any]:

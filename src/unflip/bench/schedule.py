@@ -7,7 +7,7 @@ from unflip.bench.cells import Cell, Estimate, Task
 from unflip.bench.progress import Progress
 from unflip.bench.record import Record, fingerprint, make_record
 from unflip.bench.store import Store
-from unflip.bench.tuning import candidates
+from unflip.bench.tuning import candidates, settle
 from unflip.bench.workers import Pool
 
 POLL = 1.0  # seconds between checks of what other processes are doing
@@ -45,7 +45,8 @@ class _Run:
         self.failed: list[Record] = []
         self.estimates: dict[str, Record] = {}  # of this run, done or failed, or from the store
         self.tuned: dict[str, Record] = {}  # by hash: the scores that chose the settings of a cell
-        self.lost: set[str] = set()  # hashes of cells that failed
+        self.scored: dict[str, Record] = {}  # by hash: the results of candidates
+        self.lost: dict[str, str] = {}  # by hash: the errors of cells that failed
         self.fingerprint = fingerprint()
 
     def start_next(self, waiting: dict[str, Cell]) -> bool:
@@ -80,16 +81,21 @@ class _Run:
     def _settle(self, waiting: dict[str, Cell]) -> None:
         """Put the cells whose settings are known by now in the place of those that waited for them."""
         for cell in [cell for cell in waiting.values() if cell.tuning is not None]:
-            settled = self.store.settled(cell)
-            if isinstance(settled, Cell):
-                found = {one.hash: self.store.done(one) for one in candidates(cell)}
-                self.tuned[settled.hash] = {key: one["result"]["held_out"] for key, one in found.items() if one}
+            tried = {one.hash: one for one in candidates(cell)}
+            for key, one in tried.items():
+                if key not in self.scored and (record := self.store.done(one)) is not None:
+                    self.scored[key] = record["result"]
+            if tried.keys() <= self.scored.keys():
+                results = [self.scored[key] for key in tried]
+                settled = settle(cell, results)
+                self.tuned[settled.hash] = {key: self.scored[key]["held_out"] for key in tried}
                 self.watch.renamed(cell, settled)
                 items = [(settled.hash, settled) if key == cell.hash else (key, one) for key, one in waiting.items()]
                 waiting.clear()
                 waiting.update(items)
-            elif not self.lost.isdisjoint(one.hash for one in candidates(cell)) and self._lock(cell):
-                self._end(cell, make_record(cell, None, "a setting of the grid could not be trained"))
+            elif (lost := self.lost.keys() & tried.keys()) and self._lock(cell):
+                error = self.lost[min(lost)]
+                self._end(cell, make_record(cell, None, f"a setting of the grid could not be trained: {error}"))
                 del waiting[cell.hash]
 
     def collect(self) -> None:
@@ -123,6 +129,6 @@ class _Run:
             self.estimates[task.hash] = record
         elif record["status"] == "failed":
             self.failed.append(record)
-            self.lost.add(task.hash)
+            self.lost[task.hash] = str(record["error"])
         self.watch.ended(task, record)
         self.store.unlock(task)

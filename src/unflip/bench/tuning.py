@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from unflip.bench.cells import TUNED, Cell
+from unflip.bench.cells import TUNED, Cell, n_last
 
-LAST = 10  # epochs that are scored, as in the tables
 WEIGHTS, AVERAGE = "weights", "average"  # what predicts: the weights as they are, or their moving average
 
 
@@ -47,8 +46,11 @@ def settle(cell: Cell, results: Sequence[dict[str, Any]]) -> Cell:
     scores = [(result["held_out"][kind], n, kind) for n, result in enumerate(results) for kind in (WEIGHTS, AVERAGE)]
     _, best, kind = max(scores, key=lambda score: score[0])
     chosen = cell.tuning["settings"][best] | ({"ema": cell.tuning["ema"]} if kind == AVERAGE else {})
-    # Without zeros, so that a choice of no regularization is the same cell as the published one.
-    return replace(cell, settings=_fixed(cell) | {key: value for key, value in chosen.items() if value}, tuning=None)
+    # Without the zeros that go without saying, so that no regularization is the same cell as the published one.
+    assert cell.network is not None
+    kept = ("dropout",) if cell.network["kind"] != "mlp" or "dropout" in cell.network else ()
+    chosen = {key: value for key, value in chosen.items() if value or key in kept}
+    return replace(cell, settings=_fixed(cell) | chosen, tuning=None)
 
 
 class Scores:
@@ -64,7 +66,7 @@ class Scores:
         self.held_out, self.test = held_out, test
 
     def __call__(self, trainer: Any) -> dict[str, float]:
-        if len(trainer.history) < trainer.epochs - LAST:
+        if len(trainer.history) < trainer.epochs - n_last(trainer.epochs):
             return {}
         kinds = {WEIGHTS: trainer.method, AVERAGE: trainer.model}
         found = {kind: _accuracy(model, *self.held_out) for kind, model in kinds.items()}

@@ -42,7 +42,8 @@ def make_augment(given: str | Augment | None) -> Augment | None:
     Parameters
     ----------
     given : {"shift", "crop", "flip"}, some of them joined by "+", callable or None
-        ``"shift"`` moves an image by up to one pixel, ``"crop"`` by up to four, and ``"flip"`` mirrors every other one.
+        ``"shift"`` moves an image by up to one pixel, ``"crop"`` by up to four, and ``"flip"`` mirrors it with
+        probability one half.
         A callable takes and returns a batch.
 
     Examples

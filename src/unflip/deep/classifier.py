@@ -13,7 +13,7 @@ from unflip._base import resolve_transition
 from unflip._input import check_limit
 from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.core import clean_prior
-from unflip.deep.augment import name_of
+from unflip.deep.augment import make_augment, name_of
 from unflip.deep.batches import CheckedBatches, sample_batches
 from unflip.deep.distributed import first_rank
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
@@ -37,7 +37,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
 
     Parameters
     ----------
-    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "volminnet", \
+    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "proper", "volminnet", \
 "t-revision", "noise-adaptation", "bootstrapping", "label-smoothing", "cores", "elr", "mixup", "decoupling", \
 "mentornet", "joint-optimization", "selfie", "dividemix"}, default="mcldce"
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
@@ -57,7 +57,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         Random changes of the images in training, as in :func:`unflip.deep.make_augment`. With "auto", a tenth of the
         noisy labels decides between none and "shift": both are trained without it, and the smaller squared error
         |T'h - e_y|^2 there wins (without T, the larger share of correct predictions). That triples the time.
-        ``augment_`` is what was used.
+        Continuing from a checkpoint decides again, and ``warm_start`` does not spare it.
     standardize : bool, default=True
         Bring the features of a table, X of shape (n_samples, n_features), to mean 0 and deviation 1. Images are left as
         they are; uint8 images are scaled to [0, 1].
@@ -89,6 +89,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         The estimated clean class prior; without T, the noisy one.
     history_ : list of dict
         One per epoch: epoch, loss, lr, seconds, and accuracy if ``fit`` was given data to evaluate on.
+    augment_ : str, callable or None
+        What changed the images in training; of a loaded model, its name.
     methods_ : list of Method
         A list with one element, the trained method.
     input_shape_ : tuple of int
@@ -186,6 +188,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             raise ValueError("warm_start continues from memory, checkpoint from a file: set only one of them")
         if self.checkpoint is not None and self.random_state is None:  # a loaded model may have lost it
             raise ValueError("checkpoint needs a random_state; without one, a second fit cannot continue the first")
+        make_augment(None if self.augment == "auto" else self.augment)
         rows: Any = slice(None)
         batches = X if y is None and not hasattr(X, "__array__") and not hasattr(X, "shape") else None
         if batches is None:
@@ -200,6 +203,10 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             check_classification_targets(y)
             self.classes_, codes = check_labels(y, self.classes)
             weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if self.augment is not None and not callable(self.augment) and X.ndim != 4:
+            raise ValueError(f"augment needs images, X of shape (n, channels, height, width); got {X.shape}")
+        if self.augment == "auto" and batches is not None:
+            raise ValueError("augment='auto' needs all images in memory; choose 'shift' or None for batches")
         for name in ("classes_", "input_shape_"):
             if earlier and not np.array_equal(earlier[name], getattr(self, name)):
                 raise ValueError(f"{name} differs from that of the previous fit; keep it, or set warm_start=False")
@@ -216,10 +223,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         prior = frequencies if T is None else clean_prior(frequencies, T)
         self.augment_ = self.augment
         if self.augment == "auto":
-            if batches is not None or X.ndim != 4:
-                raise ValueError("augment='auto' needs images in memory, X of shape (n, channels, height, width)")
-            self.augment_ = self._best_augment(X, codes, weighted, T, prior, seed)
-        trainer = self._trainer(T, prior, len(codes), seed, earlier)
+            self.augment_ = first_rank(self._best_augment(X, codes, weighted, T, prior, seed))
+        trainer = self._trainer(T, prior, len(codes), seed, earlier, self.augment_)
         x, labels, w = (X, codes, weighted) if batches is None else (self._checked(batches), None, None)
         self.history_ = trainer.fit(x, labels, sample_weight=w, evaluate=evaluate)
         trainer.model.forget_samples()
@@ -232,19 +237,21 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         self, X: NDArray[Any], codes: IntArray, weights: Any, T: FloatArray | None, prior: FloatArray, seed: int
     ) -> str | None:
         """Return None or "shift", whichever predicts noisy labels better that were not trained on."""
-        order = np.random.default_rng(seed).permutation(len(codes))
+        counted = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
+        order = np.random.default_rng(seed).permutation(counted)
         held, kept = np.split(order, [max(1, len(order) // 10)])
+        w = None if weights is None else weights[held]
         errors: dict[str | None, float] = {}
         for choice in (None, "shift"):  # of equal ones the first
-            self.augment_ = choice
-            trainer = self._trainer(T, prior, len(kept), seed)
+            trainer = self._trainer(T, prior, len(kept), seed, augment=choice)
             trainer.checkpoint = None
             trainer.fit(X[kept], codes[kept], sample_weight=None if weights is None else weights[kept])
             p = trainer.predict_logits(X[held]).double().softmax(1).numpy()
             if T is None:
-                errors[choice] = float(np.mean(p.argmax(axis=1) != codes[held]))
+                errors[choice] = float(np.average(p.argmax(axis=1) != codes[held], weights=w))
             else:
-                errors[choice] = float(((p @ T - np.eye(len(T))[codes[held]]) ** 2).sum(axis=1).mean())
+                squared = ((p @ T - np.eye(len(T))[codes[held]]) ** 2).sum(axis=1)
+                errors[choice] = float(np.average(squared, weights=w))
         return min(errors, key=lambda choice: errors[choice])
 
     def _set_scale(self, X: NDArray[Any]) -> None:
@@ -280,7 +287,13 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         return make_method(self.method, self._network_factory(), len(self.classes_), T, prior, **options)
 
     def _trainer(
-        self, T: FloatArray | None, prior: FloatArray, n_samples: int, seed: int, earlier: dict[str, Any] | None = None
+        self,
+        T: FloatArray | None,
+        prior: FloatArray,
+        n_samples: int,
+        seed: int,
+        earlier: dict[str, Any] | None = None,
+        augment: Any = None,
     ) -> Trainer:
         epochs = self.epochs or max(40, self._epochs_of(LEAST_STEPS, n_samples))
         decay_from = None if self.decay_from is None else round(self.decay_from * epochs)
@@ -290,8 +303,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             method.networks.load_state_dict(earlier["methods_"][0].networks.state_dict())
         same = ("batch_size", "lr", "weight_decay", "ema", "progress", "checkpoint")
         settings: dict[str, Any] = {name: getattr(self, name) for name in same}
-        augment = getattr(self, "augment_", self.augment)
-        settings["augment"] = None if augment == "auto" else augment
+        settings["augment"] = augment
         return Trainer(method, epochs=epochs, decay_from=decay_from, seed=seed, device=self._device(), **settings)
 
     def _evaluation(self, data: Any) -> Any:

@@ -273,6 +273,7 @@ MAY_BE_OMITTED = (
     "cv",
     "estimator",
     "models",
+    "augment",
     "network",
 )
 # These stay in model.json, where people look for them.

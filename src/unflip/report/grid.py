@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unflip import registry
-from unflip.report.results import LAST, LEAST_SHARED, PAPER, UNKNOWN, Result, Results, Row, made_by, noise_title
+from unflip.bench.cells import LAST
+from unflip.report.results import LEAST_SHARED, PAPER, UNKNOWN, Result, Results, Row, made_by, noise_title
 
 DASH = "–"
 PAPER_BEST, ABOVE = "Paper's best", "Ours − paper's best"
@@ -164,7 +165,7 @@ def tuning_grid(results: Results) -> Grid | None:
     notes = [
         f"Tried for each method, data set and noise: {tried}; each with the weights as they are, and with their moving "
         f"average ({grid['ema']}). The setting that predicts most of the held-out noisy labels, "
-        f"{100 * grid['held_out']:g} % of those of the first trial, in the mean of the last ten epochs, is used in all "
+        f"{100 * grid['held_out']:g} % of those of the first trial, in the mean of the last epochs, is used in all "
         "trials."
     ]
     return Grid(f"{results.experiment.name}-{results.protocol}-settings", "Settings chosen", corner, heads, rows, notes)

@@ -11,10 +11,9 @@ import numpy as np
 from scipy.stats import ttest_rel
 
 from unflip._validation import FloatArray
-from unflip.bench.cells import noise_label, noise_of, tuned
+from unflip.bench.cells import n_last, noise_label, noise_of, tuned
 from unflip.bench.experiment import Experiment, Figure
 
-LAST = 10  # epochs that make the number of a run; a run shorter than twice that is scored by its second half
 PAPER = "paper"  # the name of the paper's protocol
 LEAST_SHARED, LEVEL = 3, 0.05  # trials that a paired test needs, and its level
 CHANGED = " + changes"
@@ -50,7 +49,7 @@ class Result:
     @property
     def last(self) -> FloatArray:
         """The last ten epochs of the curves, or their second half if that is shorter; shape (trials, at most 10)."""
-        return self.curves[:, -max(1, min(LAST, self.epochs // 2)) :]
+        return self.curves[:, -n_last(self.epochs) :]
 
     @cached_property
     def mean(self) -> float:
