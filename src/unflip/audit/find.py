@@ -121,7 +121,8 @@ class LabelErrors:
         """Between which numbers the number of wrong labels lies with probability 0.9.
 
         It allows for what the labels cannot tell about the noise; if T was given, or for several annotators, only for
-        chance. Annotators who share errors make it too narrow.
+        chance. Annotators who share errors make the number too low and the interval too narrow: in ten sets with known
+        truth 19 % of the majority votes are wrong on average, and 11 % are expected to be.
         """
         n, total = len(self.scores), self.total
         if self.noise is not None:

@@ -315,9 +315,10 @@ def explain_interval(totals: Totals) -> str:
             "labels, and their errors do not show."
         )
     share = f"{totals.total / totals.n_rows:.1%}"
+    condition = ", if the annotators err independently of each other; errors that they share come on top"
     return (
         f"About {totals.total:,.0f} of {totals.n_rows:,} labels ({share}) are wrong, with 90 % probability between "
-        f"{low:,.0f} and {high:,.0f}{', if the annotators err independently of each other' * totals.by_several}."
+        f"{low:,.0f} and {high:,.0f}{condition * totals.by_several}."
     )
 
 
