@@ -207,6 +207,18 @@ def test_a_classifier_is_one_more_witness():
     p = 0.8 * np.eye(3)[y] + 0.2 / 3
     alone, joined = AnnotatorModel().fit(Y), AnnotatorModel().fit(Y, proba=p)
     assert np.mean(joined.consensus_ == y) > np.mean(alone.consensus_ == y)
+    for model in (alone, joined):  # to be less sure changes no label
+        assert model.consensus_.tolist() == model.fit_.posterior.argmax(axis=1).tolist()
+
+
+def test_the_audit_counts_the_wrong_votes_of_independent_annotators():
+    covered = 0
+    for seed in range(10):
+        Y, y, _ = drawn(n=600, m=7, missing=0.2, accuracy=(0.6, 0.8), seed=seed)
+        found = find_label_errors(y=Y)
+        low, high = found.interval
+        covered += low <= np.sum(found.given != y) <= high
+    assert covered >= 7
 
 
 def test_annotators_that_copy_depend_on_each_other():
@@ -326,6 +338,19 @@ def test_extreme_numbers_are_refused_with_several_annotators_as_with_one():
     for labels in (Y, y):
         with pytest.raises(ValueError, match="column 1"):
             CorrectedClassifier().fit(X, labels)
+
+
+def test_majority_votes_of_one_class_are_fitted():
+    from sklearn.linear_model import LogisticRegression
+
+    random = np.random.default_rng(0)
+    X, Y = random.normal(size=(60, 2)), np.zeros((60, 3), dtype=int)
+    Y[random.random((60, 3)) < 0.2 * (X[:, :1] > 0)] = 1
+    Y[Y.sum(axis=1) > 1] = [0, 0, 1]
+    for estimator in (None, LogisticRegression()):
+        model = CorrectedClassifier(estimator, cv=2, random_state=0).fit(X, Y)
+        assert model.classes_.tolist() == [0, 1]
+        assert model.predict(X).shape == (60,)
 
 
 def test_the_default_model_learns_from_several_annotators(tmp_path):

@@ -1,6 +1,7 @@
 """Shared by every classifier of the package: checking data, labels and T, and predicting from linear scores."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,12 @@ def check_training_data(
     if np.ndim(sample_weight) == 1:  # otherwise it is one number for all samples
         check_same_length(X=codes, sample_weight=sample_weight)
     return X, codes, np.zeros(len(codes))
+
+
+def check_held_out_once(tests: Sequence[IntArray], n: int) -> None:
+    """Refuse folds that hold some of n rows out never, or more than once."""
+    if np.any(np.bincount(np.concatenate([np.arange(0), *tests]), minlength=n) != 1):
+        raise ValueError("cv must hold each row out exactly once; use a splitter such as StratifiedKFold or GroupKFold")
 
 
 def check_samples(estimator: Any, X: Any, **options: Any) -> Any:

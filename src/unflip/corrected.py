@@ -105,7 +105,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         and the model is fitted as it is.
     cv : int, splitter or iterable of (train, test), default=5
         The folds that predict rows which their models did not see. An int is the number of stratified, shuffled folds;
-        they depend neither on the order of the rows nor on the units of the features.
+        with one label per row they depend neither on the order of the rows nor on the units of the features.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some of them.
     random_state : int, RandomState instance or None, default=None
@@ -185,7 +185,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.annotator_model_ = None
         if is_matrix(y):
             return self._fit_crowd(X, y, sample_weight, groups)
-        X, codes, weights = self._check_data(X, y, sample_weight)
+        X, codes, weights = self._check_data(X, y, sample_weight, self.classes)
         order = None
         if isinstance(self.cv, Integral):  # folds of a splitter may count on the order of the rows
             check_consistent_length(codes, groups)
@@ -262,14 +262,14 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
                 "choose a model with either, or wrap it in CalibratedClassifierCV"
             )
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, IntArray, FloatArray | None]:
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[Any, IntArray, FloatArray | None]:
         if hasattr(X, "dask"):
             raise ValueError(
                 "X is a Dask collection, but CorrectedClassifier holds its data in memory; pass X.compute(), or fit "
                 "MCLDCEClassifier or ForwardLogisticClassifier, which read data of any size"
             )
         if self.estimator is None:
-            return check_training_data(self, X, y, sample_weight, classes=self.classes)
+            return check_training_data(self, X, y, sample_weight, classes=classes)
         check_rows(X, y)
         _check_table(X)
         X, y = validate_data(self, X, y, skip_check_array=True)  # the model checks X as it takes it
@@ -278,7 +278,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if np.asarray(y).dtype.kind == "f":
             assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        self.classes_, codes = check_labels(y, self.classes)
+        self.classes_, codes = check_labels(y, classes)
         if sample_weight is None:
             return X, codes, None
         weights = _check_sample_weight(sample_weight, codes, dtype=np.float64, ensure_non_negative=True)
@@ -329,7 +329,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if self.transition is not None:
             raise ValueError("each annotator has a T of their own, which is estimated; leave transition out")
         a, kind = annotations_of(Y, self.classes), self._kind()
-        X, _, weights = self._check_data(X, a.classes[a.majority], sample_weight)
+        # The labels are checked already; most votes of all rows may be for one class, and others still have samples.
+        X, _, weights = self._check_data(X, np.repeat(a.classes[:1], a.n_rows), sample_weight, a.classes)
         self.classes_, c = a.classes, len(a.classes)
         n_rows, labeled = a.n_rows, np.flatnonzero(a.counts.sum(axis=1) > 0)
         if len(labeled) < n_rows:  # the others teach nothing
@@ -687,7 +688,7 @@ def _crowd_sentences(crowd: AnnotatorModel, n_rows: int) -> Any:
         first = dependent[0]
         yield (
             f"{len(dependent):,} pairs of annotators agree more often than independent ones would, {first.first} and "
-            f"{first.second} most of all. What they say together counts for too much, and probabilities are too sure."
+            f"{first.second} most of all. What they say together may count for too much."
         )
     unlabeled = n_rows - crowd.annotations_.n_rows
     if unlabeled:

@@ -564,7 +564,7 @@ class AnnotatorModel(BaseEstimator):
     confidence is still up to 12 points too high where annotators share most errors, and 4 too low at the other end
     (``benchmarks/crowd.py``). A few rows that an expert labels can tell. If annotators really are independent, as in
     simulations, ``fit_.posterior`` is calibrated, and ``posterior_`` is not sure enough. Probabilities from a
-    classifier, ``proba``, count in full.
+    classifier, ``proba``, are part of q, and so of what is discounted.
 
     References
     ----------
@@ -636,7 +636,7 @@ class AnnotatorModel(BaseEstimator):
         self.annotations_, self.classes_, self.annotators_ = a, a.classes, a.names
         # Whether a rule fires is part of its T, so that labels given by others do not predict it.
         self.temperature_ = 1.0 if self.abstain_ else temperature(a, self.fit_)
-        self.posterior_, self.class_prior_ = self._less_sure(a, proba), self.fit_.prior
+        self.posterior_, self.class_prior_ = self._less_sure(a), self.fit_.prior
         self.consensus_ = a.classes[self.posterior_.argmax(axis=1)]
         self.confidence_ = self.posterior_.max(axis=1)
         said = self.fit_.transitions[:, :, :c]
@@ -655,13 +655,11 @@ class AnnotatorModel(BaseEstimator):
         self.items_ = np.arange(n)
         return self
 
-    def _less_sure(self, a: Annotations, proba: FloatArray | None) -> FloatArray:
+    def _less_sure(self, a: Annotations) -> FloatArray:
         """Return the posteriors with the evidence of n labels counted as that of sqrt(n); see Notes."""
         power = np.minimum(self.temperature_, np.maximum(a.counts.sum(axis=1), 1) ** -0.5)[:, np.newaxis]
-        logs = np.log(np.maximum(self.fit_.posterior, TINY))
-        # The classifier's word is not discounted. The class prior is, so that the consensus stays the likeliest class.
-        before = 0.0 if proba is None else np.log(np.maximum(proba, 1e-9))
-        posterior: FloatArray = softmax(before + power * (logs - before), axis=1)
+        # The prior, or the classifier's word, is discounted as well, so that the consensus stays the likeliest class.
+        posterior: FloatArray = softmax(power * np.log(np.maximum(self.fit_.posterior, TINY)), axis=1)
         return posterior
 
     def next_rows(self, n: int | None = None) -> IntArray:

@@ -207,6 +207,14 @@ class TestProbabilities:
         pd.DataFrame(q).to_csv(tmp_path / "array.csv", index=False)
         np.testing.assert_allclose(read_probabilities(tmp_path / "array.csv", table), q)
 
+    def test_other_arrays_are_refused(self, table, tmp_path):
+        np.save(tmp_path / "text.npy", np.array(["a", "b"]))
+        np.savez(tmp_path / "two.npz", a=np.eye(2), b=np.eye(2))
+        with pytest.raises(ValueError, match="text.npy must hold numbers, the probabilities; it holds <U1"):
+            read_probabilities(tmp_path / "text.npy", table)
+        with pytest.raises(ValueError, match="two.npz must hold one array, the probabilities; it holds 2 arrays"):
+            read_probabilities(tmp_path / "two.npz", table)
+
     def test_judge_the_labels(self, written, table):
         errors = audit_table(table, pred_probs=written[1], random_state=0)
         wrong = table.y != make_frame()[1]

@@ -94,7 +94,7 @@ def test_a_saved_model_judges_one_label_per_row(files):
 def test_the_count_of_wrong_labels_names_its_assumption(files):
     table, _ = read(files, "wide")
     errors = find_label_errors(None, table.annotations)
-    assert "if the annotators err independently" in explain_interval(Totals.of(errors))
+    assert "err independently of each other; errors that they share come on top" in explain_interval(Totals.of(errors))
 
 
 def test_labels_are_the_same_whoever_wrote_them(tmp_path):
@@ -110,12 +110,32 @@ def test_labels_are_the_same_whoever_wrote_them(tmp_path):
         assert table.annotations.counts[:2].tolist() == [[3, 0], [1, 2]]
 
 
+def test_scores_are_no_classes_and_whole_ones_sort_as_numbers(tmp_path):
+    kinds = dict.fromkeys(["photo", "who", "stars", "ann", "bob"], "category")
+
+    def read_both(scores):
+        long = [f"{k // 2},{'ab'[k % 2]},{score}" for k, score in enumerate(scores)]
+        wide = [f"{a},{b}" for a, b in zip(scores[::2], scores[1::2], strict=True)]
+        (tmp_path / "long.csv").write_text("\n".join(["photo,who,stars", *long]) + "\n")
+        (tmp_path / "wide.csv").write_text("\n".join(["ann,bob", *wide]) + "\n")
+        for name, how in (("long", (None, "photo", "who", "stars")), ("wide", ("ann,bob",))):
+            table = read_table(tmp_path / f"{name}.csv", False, kinds=kinds)
+            yield lambda table=table, how=how: annotated_table(table, *how)[0].annotations.classes.tolist()
+
+    for classes in read_both(["1", "10", "2", "2.0", "10", "1"]):
+        assert classes() == [1, 2, 10]
+    for classes in read_both(["1", "10", "2.5", "", "10", "1.25"]):
+        with pytest.raises(ValueError, match=r"is 2.5 in row \d: it looks like a number to predict, not a class"):
+            classes()
+
+
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
         (["1.0", 1, " 1", 2.0, ""], [1, 1, 1, 2, None]),
         (["1.0", "other", "1.50"], ["1", "other", "1.50"]),
         (["01", "1.0"], ["01", "1"]),  # zeros in front belong to a code
+        (["1", "2.5", "10.0", ""], [1.0, 2.5, 10.0, None]),  # scores, not classes
         ([True, "False"], [True, False]),
     ],
 )

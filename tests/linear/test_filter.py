@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -122,13 +122,16 @@ def test_weights_reach_the_classifiers_and_zero_means_absent(problem):
     assert not np.allclose(alone.predict_proba(X), unweighted.predict_proba(X))
 
 
-def test_a_sparse_matrix_and_a_splitter_of_part_of_the_rows(problem):
+def test_a_sparse_matrix_and_folds_that_are_masks(problem):
     X, y, noisy = problem
     X = np.abs(X)
     first = np.arange(len(X)) < 120
-    model = FilterClassifier(cv=[(first, ~first)], random_state=0).fit(sparse.csr_matrix(X), noisy)
-    assert model.kept_[first].all()  # never held out
-    assert not model.kept_[~first].all()
+    masks = [(first, ~first), (~first, first)]
+    model = FilterClassifier(cv=masks, random_state=0).fit(sparse.csr_matrix(X), noisy)
+    rows = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in masks]
+    same = FilterClassifier(cv=rows, random_state=0).fit(sparse.csr_matrix(X), noisy)
+    assert model.kept_.tolist() == same.kept_.tolist()
+    assert not model.kept_.all()
     assert model.predict(sparse.csr_matrix(X)).shape == y.shape
 
 
@@ -163,6 +166,8 @@ def test_what_cannot_be_saved_says_why(problem, tmp_path):
     [
         ({"vote": "all"}, "vote must be 'majority' or 'consensus'; got 'all'"),
         ({"cv": 1}, "cv must be at least 2 folds; got 1"),
+        ({"cv": RepeatedStratifiedKFold(n_splits=3, n_repeats=2)}, "cv must hold each row out exactly once"),
+        ({"cv": [(np.arange(100), np.arange(100, 150))]}, "cv must hold each row out exactly once"),
         ({"models": []}, "models is empty"),
         ({"models": [StratifiedKFold()]}, "must be scikit-learn classifiers; got StratifiedKFold"),
         ({"estimator": LogisticRegression}, "must be scikit-learn classifiers; got <class"),

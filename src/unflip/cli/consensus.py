@@ -60,8 +60,8 @@ def consensus(
     alpha = "" if summary["krippendorff_alpha"] is None else f"; agreement {summary['krippendorff_alpha']:.2f} (alpha)"
     console.print(f"{counts}{alpha}", highlight=False)
     console.print(
-        f"About {summary['expected_accuracy']:.1%} of the consensus labels are right, if the annotators err "
-        "independently of each other.",
+        f"About {summary['expected_accuracy']:.1%} of the consensus labels are right. Errors that all annotators share "
+        "do not show in labels.",
         highlight=False,
     )
     order = crowd.quality_.argsort(kind="stable")
@@ -81,7 +81,7 @@ def consensus(
         first = summary["dependent"][0]
         typer.echo(
             f"{summary['pairs_dependent']:,} of {summary['pairs_tested']:,} pairs of annotators agree more often than "
-            f"independent ones would, {first['first']} and {first['second']} most of all, so the probabilities are "
-            "too high."
+            f"independent ones would, {first['first']} and {first['second']} most of all: what they say "
+            "together may count for too much."
         )
     typer.echo(f"Page: {terminal.shown(out / 'index.html')}")

@@ -43,8 +43,8 @@ from unflip.commands.predict import predict_table
 from unflip.core.ldce import solve_prior
 from unflip.datasets.npz import read_arrays
 from unflip.metrics import CleanAccuracy, clean_accuracy
-from unflip.tables import Preprocessor, Table, read_table
-from unflip.tables.read import many, no_such
+from unflip.tables import Preprocessor, Table
+from unflip.tables.read import Reading, many, no_such, open_file
 
 FILES = ("summary.json", "suspects.csv", "labels.csv", "index.html", "label_studio.json", "label_studio.xml", "argilla")
 ALIKE = 3  # confidently labeled rows that are shown next to a suspect
@@ -227,10 +227,13 @@ def read_probabilities(path: str | os.PathLike[str], table: Table) -> FloatArray
     suffix = Path(path).suffix.lower()
     if suffix in (".npy", ".npz"):
         arrays = [read_npy(path)] if suffix == ".npy" else [*read_arrays(Path(path)).values()]
-        if len(arrays) != 1 or arrays[0].dtype.kind not in "fiub":
-            raise ValueError(f"{path} must hold one array of numbers, the probabilities; it holds {len(arrays)} arrays")
+        if len(arrays) != 1:
+            raise ValueError(f"{path} must hold one array, the probabilities; it holds {len(arrays)} arrays")
+        if arrays[0].dtype.kind not in "fiub":
+            raise ValueError(f"{path} must hold numbers, the probabilities; it holds {arrays[0].dtype}")
         return np.asarray(arrays[0], dtype=np.float64)
-    frame = read_table(path, False, kinds={"name": "category"}).X  # a name is read as it is written
+    file = open_file(os.fspath(path), numbered=True)
+    frame = next(iter(file.frames(Reading(kinds={"name": "category"})))).frame  # a name is read as it is written
     chosen = []
     for label in map(str, classes.tolist()):
         name = next((name for name in (f"probability_{label}", label) if name in frame.columns), None)
@@ -312,9 +315,10 @@ def explain_interval(totals: Totals) -> str:
             "labels, and their errors do not show."
         )
     share = f"{totals.total / totals.n_rows:.1%}"
+    condition = ", if the annotators err independently of each other; errors that they share come on top"
     return (
         f"About {totals.total:,.0f} of {totals.n_rows:,} labels ({share}) are wrong, with 90 % probability between "
-        f"{low:,.0f} and {high:,.0f}{', if the annotators err independently of each other' * totals.by_several}."
+        f"{low:,.0f} and {high:,.0f}{condition * totals.by_several}."
     )
 
 

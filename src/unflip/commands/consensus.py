@@ -16,7 +16,7 @@ from unflip._output import write_columns
 from unflip.commands.folders import written_folder
 from unflip.crowd import AnnotatorModel, annotations_of, long_annotations
 from unflip.tables import Table
-from unflip.tables.read import as_labels, no_such
+from unflip.tables.read import _number, as_labels, no_such
 
 FILES = ("summary.json", "consensus.csv", "annotators.csv", "confusions.csv", "next.csv", "index.html")
 NEXT = 1_000  # rows that are listed for another label
@@ -65,8 +65,11 @@ def annotated_table(
             no_such(name, map(str, frame.columns), "the table has no column")
     rest, weights, rows_named = frame.drop(columns=names), table.sample_weight, table.names
     if columns is not None:
-        said = frame[names].astype(object).where(frame[names].notna(), "").to_numpy()
-        a = annotations_of(type(frame)(as_said(said), columns=names, dtype=object))
+        said = as_said(frame[names].astype(object).where(frame[names].notna(), "").to_numpy())
+        if any(isinstance(cell, float) for cell in said.ravel()):  # refused, in the words for one label per row
+            for name, column in zip(names, said.T, strict=True):
+                as_labels(type(frame[name])([0.0 if cell is None else cell for cell in column], name=name))
+        a = annotations_of(type(frame)(said, columns=names, dtype=object))
         said_of = columns
     else:
         kept = np.flatnonzero(frame[label].notna() & frame[item].notna() & frame[annotator].notna())
@@ -90,11 +93,16 @@ def annotated_table(
 
 
 def as_said(cells: NDArray[Any]) -> NDArray[Any]:
-    """Return labels in one way, whoever wrote them, and None where there is none: 1.0 and " 1" are the label 1."""
+    """Return labels in one way, whoever wrote them, and None where there is none: 1.0 and " 1" are the label 1.
+
+    Numbers that are not all whole are floats, which :func:`unflip.tables.read.as_labels` refuses.
+    """
     texts = [str(cell).strip() for cell in cells.ravel().tolist()]
     given = {text for text in texts if text}
     if all(map(INTEGER.fullmatch, given)):
         meant: dict[str, Any] = {text: int(float(text)) for text in given}
+    elif all(np.isfinite(_number(text)) for text in given) and any(_number(text) % 1 for text in given):
+        meant = {text: _number(text) for text in given}
     elif given <= {"True", "False"}:
         meant = {text: text == "True" for text in given}
     else:

@@ -18,7 +18,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from unflip._base import check_samples, check_training_data, fit_codes, predicted_codes, seeded
+from unflip._base import check_held_out_once, check_samples, check_training_data, fit_codes, predicted_codes, seeded
 from unflip._validation import FloatArray, IntArray
 from unflip.models import Savable
 from unflip.models.arrays import Blend, as_arrays
@@ -46,7 +46,7 @@ class FilterClassifier(Savable, ClassifierMixin, BaseEstimator):
     vote : {"majority", "consensus"}, default="majority"
         The majority filter finds more of the wrong labels, the consensus filter drops fewer of the correct ones.
     cv : int, cross-validation generator or iterable of (train, test) rows, default=4
-        An integer is the number of shuffled folds, stratified by label. A sample that is never held out is kept.
+        An integer is the number of shuffled folds, stratified by label. Others must hold each row out once.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some of them.
     random_state : int, RandomState instance or None, default=None
@@ -216,4 +216,6 @@ def default_classifier(X: Any) -> Any:
 
 def _splits(cv: Any, X: Any, codes: IntArray) -> Splits:
     rows = np.arange(len(codes))  # a splitter may also give masks
-    return [(rows[train], rows[test]) for train, test in check_cv(cv).split(X, codes)]
+    splits = [(rows[train], rows[test]) for train, test in check_cv(cv).split(X, codes)]
+    check_held_out_once([test for _, test in splits], len(codes))
+    return splits

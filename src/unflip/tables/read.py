@@ -682,8 +682,12 @@ class JsonLinesFile:
             yield FrameRows(pd.DataFrame(columns=columns))
 
 
-def open_file(path: str, encoding: str | None = None) -> Any:
-    """Find out how a file is read: its columns, and its separator and encoding or its row groups."""
+def open_file(path: str, encoding: str | None = None, *, numbered: bool = False) -> Any:
+    """Find out how a file is read: its columns, and its separator and encoding or its row groups.
+
+    With ``numbered``, the columns of a text may be called 0, 1, 2, as pandas calls those of an array; otherwise such a
+    first line is taken for data without names, and refused.
+    """
     suffix = table_suffix(path)
     if suffix not in TABLES:
         raise ValueError(
@@ -703,7 +707,9 @@ def open_file(path: str, encoding: str | None = None) -> Any:
         return open_arrow(path)
     with readable(path):
         encoding = find_encoding(path, encoding)
-        return _open_json(path, encoding) if suffix in JSON_LINES else _open_text(path, TEXT[suffix], encoding)
+        if suffix in JSON_LINES:
+            return _open_json(path, encoding)
+        return _open_text(path, TEXT[suffix], encoding, numbered)
 
 
 def table_suffix(path: str) -> str:
@@ -853,7 +859,7 @@ def with_point(value: Any) -> Any:
     return value.strip().replace(",", ".") if is_number else value
 
 
-def _open_text(path: str, separator: str, encoding: str) -> TextFile:
+def _open_text(path: str, separator: str, encoding: str, numbered: bool = False) -> TextFile:
     """Find separator, header and decimal mark, and refuse a file whose rows are longer than its header.
 
     Even a .csv may be separated by semicolons, tabs or bars, if its first line has no comma. With semicolons the
@@ -869,8 +875,8 @@ def _open_text(path: str, separator: str, encoding: str) -> TextFile:
         if separator == "," and len(header) == 1:
             separator = next((mark for mark in SEPARATORS if mark in header[0]), separator)
             header = _header(pd, path, separator, encoding)
-        # 0, 1, 2 are the names that pandas gives to the columns of an array.
-        if all(np.isfinite(_number(name)) for name in header) and header != [str(k) for k in range(len(header))]:
+        numbers = all(np.isfinite(_number(name)) for name in header)
+        if numbers and not (numbered and header == [str(k) for k in range(len(header))]):
             raise ValueError(f"the first line must name the columns, but it holds numbers: {', '.join(header[:5])}")
         check_limit("UNFLIP_MAX_COLUMNS", len(header), f"it has {len(header):,} columns")
         check_unique(header)
@@ -881,8 +887,8 @@ def _open_text(path: str, separator: str, encoding: str) -> TextFile:
         for file in files:
             with opened(path) as raw:
                 frames.append(pd.read_csv(raw, nrows=CHECKED, **file._options(None)))
-        numbers = [{n for n in frame.columns if pd.api.types.is_numeric_dtype(frame[n].dtype)} for frame in frames]
-    return files[-1] if len(files) > 1 and numbers[0] < numbers[1] else files[0]
+        numeric = [{n for n in frame.columns if pd.api.types.is_numeric_dtype(frame[n].dtype)} for frame in frames]
+    return files[-1] if len(files) > 1 and numeric[0] < numeric[1] else files[0]
 
 
 def _header(pd: Any, path: str, separator: str, encoding: str) -> list[str]:

@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, check_random_state
 
-from unflip._base import check_training_data, fit_codes, predicted_codes, seeded
+from unflip._base import check_held_out_once, check_training_data, fit_codes, predicted_codes, seeded
 from unflip._validation import FloatArray, IntArray, check_transition
 from unflip.core.ldce import solve_prior, well_conditioned
 from unflip.core.posterior import bayes, blended, calibrated, inverted_posterior, tempered
@@ -487,9 +487,7 @@ def make_folds(cv: Any, codes: IntArray, groups: Any, random: np.random.RandomSt
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         folds = list(check_cv(cv, codes, classifier=True).split(np.zeros(len(codes)), codes, groups))
-    seen = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(codes))
-    if np.any(seen != 1):
-        raise ValueError("cv must hold each row out exactly once; use a splitter such as StratifiedKFold or GroupKFold")
+    check_held_out_once([test for _, test in folds], len(codes))
     return [(random.permutation(train)[:MOST_ROWS] if len(train) > MOST_ROWS else train, test) for train, test in folds]
 
 

@@ -58,6 +58,22 @@ def test_labels_are_the_mean_of_the_last_ten_predictions(batch):
             loss_of(method, x[order], y[order], epoch, None, order)
 
 
+def test_samples_that_are_not_drawn_count_for_nothing(batch):
+    x, y, _ = batch
+    method = build(NAME, relabel_from=1)
+    p = method.logits(x).softmax(1).detach().float()
+    half, once = torch.arange(B // 2), torch.arange(1)
+    for epoch, rows in enumerate([half, once, once]):  # half the samples are drawn, then one of them
+        loss_of(method, x[rows], y[rows], epoch, None, rows)
+        method.between_epochs(epoch + 1, None)
+        torch.testing.assert_close(method.targets[half], p[half])
+        assert torch.equal(method.targets[B // 2 :], torch.eye(C)[y[B // 2 :]])
+    for epoch in range(4, 12):
+        method.between_epochs(epoch, None)
+    assert not method.recent[1:].any()  # the only prediction of these is more than ten epochs old
+    torch.testing.assert_close(method.targets[half], p[half])
+
+
 def test_retraining_starts_with_the_first_weights_and_cross_entropy_alone(batch):
     x, y, w = batch
     method = build(NAME, relabel_from=1, retrain_from=2)

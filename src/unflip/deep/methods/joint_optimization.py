@@ -39,9 +39,10 @@ class JointOptimization(Method):
     learn the wrong labels first: let it decay after that.
 
     As published, p are the probabilities of the training steps themselves. If labels change before ten epochs are
-    over, the mean is over those there were; the published code then counts missing ones as zeros. The network starts
-    again from the weights it began with, and the optimizer keeps its state. The published code leaves out the constant
-    entropy of the prior.
+    over, the mean is over those there were; the published code then counts missing ones as zeros. The same holds
+    for samples that were not drawn in some epochs (``steps_per_epoch``); one that was drawn in none of them keeps its
+    label. The network starts again from the weights it began with, and the optimizer keeps its state. The published
+    code leaves out the constant entropy of the prior.
 
     References
     ----------
@@ -85,7 +86,10 @@ class JointOptimization(Method):
 
     def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> None:
         if epoch >= self.relabel_from and not self.retrains(epoch - 1):
-            self.targets.copy_(self.recent[:, : min(epoch, self.n_recent)].mean(1))
+            times = (self.recent.sum(2) > 0).sum(1, keepdim=True)
+            mean = self.recent.sum(1) / times.clamp(min=1)
+            self.targets.copy_(torch.where(times > 0, mean, self.targets))
+        self.recent[:, epoch % self.n_recent] = 0  # the epoch that is now too long ago
         if epoch == self.retrain_from:
             self.restart_networks()
 

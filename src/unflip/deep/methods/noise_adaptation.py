@@ -50,6 +50,8 @@ class NoiseAdaptation(Method):
     Jindal's layer bounds the loss: with ``start`` the identity, a network that is sure of the label still has
     log(1 + (c - 1) / e).
 
+    Under ``torchrun``, the confusion is that of the first process's share of the samples.
+
     References
     ----------
     Goldberger and Ben-Reuven, Training Deep Neural-Networks Using a Noise Adaptation Layer, ICLR 2017 (the simple
