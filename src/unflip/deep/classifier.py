@@ -125,7 +125,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     transition_: FloatArray | None
     class_prior_: FloatArray
     network_class_: str
-    augment_: Any
+    augment_: Any = None  # of models saved before there was any
 
     def __init__(
         self,
