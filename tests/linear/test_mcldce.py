@@ -808,3 +808,15 @@ class TestPenaltyFromSumsAlone:
         X, _, noisy = noisy_digits
         a, b = (cls(T10, random_state=0).fit(X, noisy) for cls in (MCLDCEClassifier, MCLDCEClassifierCV))
         np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_weights_that_leave_nothing_to_hold_out(wide):
+    """All weight is on copies of two rows, which share a fold."""
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    y, weight = np.arange(12) % 2, np.zeros(12)
+    X[1] = X[0]
+    weight[:2] = 1
+    data = sparse.csr_matrix(X) if wide else X
+    model = MCLDCEClassifierCV(symmetric(2, 0.1)).fit(data, y, sample_weight=weight)
+    assert np.isfinite(model.predict_proba(data)).all()

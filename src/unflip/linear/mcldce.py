@@ -269,7 +269,7 @@ class MCLDCEClassifier(TransitionClassifier):
         splits = [(train, test) for train, test in splits if w[train].sum() > 0 and w[test].sum() > 0]
         held_out = [w[test].sum() for _, test in splits]
         risks: list[Any] = []
-        if sparse.issparse(X):
+        if sparse.issparse(X) and splits:
             folds = [_SparseFold(self, X, labels, codes, w, *split) for split in splits]
             tried: dict[float, list[float]] = {}
             for alpha in sorted(self.alphas_.tolist(), reverse=True):
@@ -307,6 +307,10 @@ class MCLDCEClassifier(TransitionClassifier):
         self.alphas_ = np.asarray(grid, dtype=np.float64)
 
     def _choose(self, risks: list[list[float]], held_out: list[float]) -> None:
+        if not risks:  # one fold has all the weight, so that nothing can be held out
+            self.risk_ = np.zeros(len(self.alphas_))
+            self.alpha_ = float(self.alphas_[len(self.alphas_) // 2])
+            return
         self.risk_ = np.average(risks, axis=0, weights=held_out)
         self.alpha_ = float(self.alphas_[self.risk_.argmin()])
 

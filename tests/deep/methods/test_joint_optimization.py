@@ -121,3 +121,12 @@ def test_a_run_resumes_exactly(tmp_path):
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         make_method(NAME, linear, C, **settings)
+
+
+def test_a_batch_without_weight_does_not_spoil_the_network(batch):
+    x, y, _ = batch
+    method = build("joint-optimization")
+    method.begin(len(y), y)
+    loss = method(x, y, 0, torch.zeros_like(x[:, 0]), index=torch.arange(len(y)))
+    loss.backward()
+    assert all(torch.isfinite(p.grad).all() for p in method.parameters() if p.grad is not None)

@@ -149,7 +149,7 @@ class DivideMix(Method):
         n = torch.stack([labeled.sum(), (~labeled).sum()]).clamp(min=1)
         losses = torch.where(labeled, supervised / n[0], unsupervised / n[1])
         mean = p.mean(0).clamp(min=torch.finfo(p.dtype).tiny)
-        divergence = torch.xlogy(self.prior, self.prior / mean).sum()
+        divergence = (torch.xlogy(self.prior, self.prior) - self.prior * mean.log()).sum()
         return (losses if weight is None else weight * losses).sum() + divergence
 
     def draw(self, x: Tensor) -> tuple[Tensor, Tensor]:

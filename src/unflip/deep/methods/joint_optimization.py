@@ -105,7 +105,8 @@ class JointOptimization(Method):
         losses = losses - self.beta * (p * log_p).sum(1)
         tiny = torch.finfo(p.dtype).tiny
         mean = p.mean(0) if weight is None else weight @ p / weight.sum().clamp(min=tiny)
-        divergence = torch.xlogy(self.prior, self.prior / mean.clamp(min=tiny)).sum()
+        # The logarithm of the mean, not of prior / mean, whose gradient is NaN if all weights are zero.
+        divergence = (torch.xlogy(self.prior, self.prior) - self.prior * mean.clamp(min=tiny).log()).sum()
         return weighted_mean(losses, weight) + self.alpha * divergence
 
     def retrains(self, epoch: int) -> bool:
