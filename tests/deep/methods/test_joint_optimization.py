@@ -123,9 +123,10 @@ def test_bad_settings(settings, message):
         make_method(NAME, linear, C, **settings)
 
 
-def test_a_batch_without_weight_does_not_spoil_the_network(batch):
+def test_a_class_without_prior_and_a_batch_without_weight_do_not_spoil_the_network(batch):
     x, y, _ = batch
     method = build("joint-optimization")
+    method.prior.copy_(torch.eye(C)[0])
     method.begin(len(y), y)
     loss = method(x, y, 0, torch.zeros_like(x[:, 0]), index=torch.arange(len(y)))
     loss.backward()

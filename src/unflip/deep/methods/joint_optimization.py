@@ -105,7 +105,7 @@ class JointOptimization(Method):
         losses = losses - self.beta * (p * log_p).sum(1)
         tiny = torch.finfo(p.dtype).tiny
         mean = p.mean(0) if weight is None else weight @ p / weight.sum().clamp(min=tiny)
-        # The logarithm of the mean, not of prior / mean, whose gradient is NaN if all weights are zero.
+        # The logarithm of the mean, not of prior / mean, whose gradient is NaN for a class without prior.
         divergence = (torch.xlogy(self.prior, self.prior) - self.prior * mean.clamp(min=tiny).log()).sum()
         return weighted_mean(losses, weight) + self.alpha * divergence
 
