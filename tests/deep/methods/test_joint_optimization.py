@@ -123,11 +123,12 @@ def test_bad_settings(settings, message):
         make_method(NAME, linear, C, **settings)
 
 
-def test_a_class_without_prior_and_a_batch_without_weight_do_not_spoil_the_network(batch):
+@pytest.mark.parametrize("weight", [None, 0.0])
+def test_a_class_without_prior_does_not_spoil_the_network(batch, weight):
     x, y, _ = batch
     method = build("joint-optimization")
     method.prior.copy_(torch.eye(C)[0])
     method.begin(len(y), y)
-    loss = method(x, y, 0, torch.zeros_like(x[:, 0]), index=torch.arange(len(y)))
-    loss.backward()
+    w = None if weight is None else torch.full_like(x[:, 0], weight)
+    method(x, y, 0, w, index=torch.arange(len(y))).backward()
     assert all(torch.isfinite(p.grad).all() for p in method.parameters() if p.grad is not None)
