@@ -251,7 +251,9 @@ def test_two_predictions_to_one_file(folder, tmp_path):
             start("predict", folder / "model", tmp_path / f"{name}.csv", "--out", tmp_path / "both.csv")
             for name in "ab"
         ]
-        assert [process.wait() for process in running] == [0, 0]
+        for process in running:
+            process.communicate()  # which also closes its pipes
+        assert [process.returncode for process in running] == [0, 0]
         assert (tmp_path / "both.csv").read_bytes() in whole.values()
         assert json.loads((folder / "model" / "model.json").read_text())["format"] == 1
     assert load(folder / "model") is not None
