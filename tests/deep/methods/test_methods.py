@@ -109,7 +109,7 @@ class TestEveryMethod:
 
     def test_order_of_the_batch_does_not_matter(self, name, batch):
         if name in RANDOM:
-            pytest.skip("draws which samples it mixes")
+            pytest.skip("it draws at random which samples to mix, so another order gives another loss")
         x, y, w = batch
         order = torch.randperm(B, generator=torch.Generator().manual_seed(0))
         there = loss_of(build(name), x[order], y[order], 12, w[order], order)
