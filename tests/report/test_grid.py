@@ -248,3 +248,14 @@ def test_chosen_settings_have_a_table(experiment, make):
     assert [entry.ours for entry in entries(found)] == ["none", "dropout 0.5, averaged", "–"]
     assert "dropout 0; dropout 0.5, weight decay 0.0001; each with the weights as they are" in found.notes[0]
     assert tuning_grid(gather(experiment, [plain], "short")) is None
+
+
+def test_what_a_method_has_of_its_own_is_told_unless_it_is_tuned(experiment, make):
+    told = dataclasses.replace(experiment.methods["volminnet"], untuned="with dropout")
+    experiment.methods["volminnet"] = told
+    record = make("mnist", "sym 20", "volminnet", WAVES)
+    assert "VolMinNet: with Adam; with dropout." in accuracy_grid(gather(experiment, [record], "short")).notes
+    grid = {"held_out": 0.1, "ema": 0.99, "settings": [{"dropout": 0.0}]}
+    short = dataclasses.replace(experiment.protocols["short"], tuning=grid)
+    tuned = dataclasses.replace(experiment, protocols=experiment.protocols | {"short": short})
+    assert "VolMinNet: with Adam." in accuracy_grid(gather(tuned, [record], "short")).notes

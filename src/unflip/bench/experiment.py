@@ -33,6 +33,7 @@ class MethodEntry:
     note: str = ""
     transition: str | None = None
     when: tuple[Table, ...] = ()
+    untuned: str = ""  # about its own dropout, weight decay and averaged weights, which a protocol with tuning replaces
 
     @property
     def deep(self) -> bool:

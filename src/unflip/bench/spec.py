@@ -89,7 +89,10 @@ PROTOCOL = {
 }
 TUNING = {"held_out": INSIDE, "ema": INSIDE, "settings": TABLES}
 SETTINGS = {"dropout": SHARE, "weight_decay": NOT_NEGATIVE}
-METHOD = {"title": TEXT, "kind": TEXT, "note": TEXT, "transition": TEXT, "when": TABLES, "dropout": SHARE, "ema": SHARE}
+METHOD = {
+    **{"title": TEXT, "kind": TEXT, "note": TEXT, "untuned": TEXT, "transition": TEXT, "when": TABLES},
+    **{"dropout": SHARE, "ema": SHARE},
+}
 CASE = {"dataset": NAMES, "noise": NAMES, "protocol": NAMES, "dropout": SHARE, "ema": SHARE}
 TRANSITION = {"kind": TEXT, "network": TABLE}
 FIGURE = {"name": TEXT, "title": TEXT, "dataset": TEXT, "noises": NAMES}
@@ -236,8 +239,9 @@ def _method(name: str, entry: Table, names: Names, transitions: Table) -> Method
         for key in CONDITIONS:
             for value in case.get(key, []):
                 one_of(value, names[key], key, f"{place}: ")
-    settings = {key: entry[key] for key in entry if key not in ("title", "note", "transition", "when")}
-    return MethodEntry(entry["title"], settings, entry.get("note", ""), transition, tuple(entry.get("when", [])))
+    settings = {key: entry[key] for key in entry if key not in ("title", "note", "untuned", "transition", "when")}
+    notes = {key: entry.get(key, "") for key in ("note", "untuned")}
+    return MethodEntry(entry["title"], settings, transition=transition, when=tuple(entry.get("when", [])), **notes)
 
 
 def _printed(table: Table, names: Names) -> Iterator[tuple[tuple[str, str, str], tuple[float, float | None]]]:

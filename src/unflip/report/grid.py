@@ -230,8 +230,11 @@ def _accuracy_notes(results: Results, compared: bool) -> list[str]:
     notes += _mark_notes(results, found)
     notes += [note for note in (_absent(results), experiment.note) if note]
     notes += _network_notes(results)
-    described = [experiment.methods[method] for method in results.methods]
-    return notes + [f"{method.title}: {method.note}." for method in described if method.note]
+    tuned = experiment.protocols[results.protocol].tuning is not None
+    for method in (experiment.methods[name] for name in results.methods):
+        told = [text for text in (method.note, "" if tuned else method.untuned) if text]
+        notes += [f"{method.title}: {'; '.join(told)}."] if told else []
+    return notes
 
 
 def _deviation_notes(found: Collection[Result]) -> list[str]:
