@@ -1,6 +1,5 @@
 """MODEL: any scikit-learn estimator, trained through T."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -48,7 +47,6 @@ from unflip.transition.volmin import VolMin
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
 MOST_LABELS = 3  # classes of a row that are trained on
 LEAST_SHARE = 0.02  # models with a smaller weight are left out of the blend
-CLEARLY = 1.5  # standard errors by which the blend through T must lead that of the models as they are
 SURELY = 2.0  # standard errors by which a single model must lead the blend: the best of many leads by chance
 DISAGREEMENT = 0.1  # difference of estimated noise rates that is worth a note
 CROWD_ROUNDS = 2  # of models and annotators in turn; more changed nothing
@@ -132,12 +130,11 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    *The choice.* Out-of-fold predictions of each candidate are scored by :func:`unflip.metrics.clean_accuracy`. First
-    the blend through T is taken if it leads the blend of the models as they are by 1.5 standard errors of the paired
-    difference; both are averages whose weights make held-out labels likeliest. Then a single model is taken if it leads
-    that blend by two, and leads it with every other T that the data do not rule out. So a tie goes to the
-    blend, and to the labels as they are; but to T if it is symmetric and explains the labels better by 1.5
-    standard errors, since it then hardly changes which class is likeliest, only how likely it is.
+    *The choice.* Out-of-fold predictions of each candidate are scored by :func:`unflip.metrics.clean_accuracy`. The
+    blend, whose weights make held-out labels likeliest, is taken unless a single model leads it by two standard errors
+    of the paired difference, and leads it with every other T that the data do not rule out. It learns through T if the
+    labels show noise, and the less it trusts T the weaker the evidence is: soft labels are the average of both
+    explanations. To require a clear lead in accuracy as well lost more than it saved, with noise and without.
 
     Examples
     --------
@@ -485,11 +482,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             sharp = zip(w.posteriors_.items(), w.stack_.temperatures, strict=True)
             predictions |= {(name, True): tempered(p, t) for (name, p), t in sharp}
             predictions[BLEND, True] = w.oof_proba_
-        blends = {key: p for key, p in predictions.items() if key[0] == BLEND}
-        # Symmetric noise hardly changes which class is likeliest, only how likely it is.
-        through = w.shape_ == "symmetric" and w.evidence_ > CLEARLY
-        blend = self._choose(blends, codes, weights, (BLEND, through), CLEARLY)
-        chosen = self._choose(predictions, codes, weights, blend, SURELY, self.alternatives_)
+        chosen = self._choose(predictions, codes, weights, (BLEND, found))
         self.candidates_ = self._candidates(predictions, codes, weights, chosen)
         name, corrected = chosen
         if corrected or not found:
@@ -527,20 +520,15 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         codes: IntArray,
         weights: FloatArray | None,
         preferred: tuple[str, bool],
-        least: float,
-        others: Sequence[FloatArray] = (),
     ) -> tuple[str, bool]:
-        """Return the best candidate that leads the preferred one by ``least`` standard errors, or the preferred.
-
-        It must lead whichever of the ``others`` is T.
-        """
+        """Return the best candidate that surely leads the preferred one, whichever T is right, or the preferred."""
         w = np.ones(len(codes)) if weights is None else weights
-        inverses = [pseudo_inverse(T) for T in (self.transition_, *others)]
+        inverses = [pseudo_inverse(T) for T in (self.transition_, *self.alternatives_)]
         best, most, base = preferred, 0.0, predictions[preferred].argmax(axis=1)
         for key, p in predictions.items():
             leads = [A[codes, p.argmax(axis=1)] - A[codes, base] for A in inverses]
             means = [float(np.average(lead, weights=w)) for lead in leads]
-            if means[0] > most and min(means) > 0 and standard_errors(leads[0], w) > least:
+            if means[0] > most and min(means) > 0 and standard_errors(leads[0], w) > SURELY:
                 best, most = key, means[0]
         return best
 

@@ -47,7 +47,6 @@ REGIONS = (10, 15, 20, 30, 50, 80, 120, 200)  # sizes of the regions that bound 
 LEVEL = 0.1  # the probability that the bound of a class is wrong, over all models and regions
 DOMINANCE = 1.25  # the diagonal of a row is at least so many times its largest other entry
 WORST_CONDITION = 10.0  # that of pair flips at 0.45; T^-1 magnifies what is beyond
-EVIDENCE = 0.5  # standard errors by which noise must explain held-out labels better than no noise
 UNEVEN = 2.5  # standard errors by which a T with more than one rate must lead the symmetric one
 VAIN = 0.5  # standard errors by which a bias of the classes must raise the accuracy on the labels as they are
 CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
@@ -55,7 +54,6 @@ SURE, SURE_ROWS = 0.9, 0.05  # the probability of their class that so many rows 
 EXCHANGED = 0.05  # see one_way
 POSSIBLE = 0.001  # of T that is spread evenly, so that no flip is ruled out
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
-SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
 UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
 SHARPNESS = (0.5, 4.0)  # of temperatures; models that know nothing would be flattened until a bias decides
 MIXING = 100.0  # precision of the prior of what mixes the classes in a calibration
@@ -261,12 +259,12 @@ class StackedEM(BaseEstimator):
 
     *Noise or overlap.* Classes that overlap make labels as hard to predict as noise does. But noise leaves a trace that
     overlap does not: no label is ever predicted with more than probability max_i T_ij, however typical the row. So T
-    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, for 3
-    to 20 classes by a map softmax(A log p + b) that can mix the classes as T does; and a T with more than one rate must
-    lead the symmetric one by 2.5 standard errors of the difference. Otherwise, or if the estimated rate is below 2 %
-    (5 % unless the lead is three standard errors), T is the identity, and ``overlap_`` tells whether noise remains
-    possible. Below three standard errors the posteriors of both explanations are averaged, with the weights that make
-    held-out labels likeliest.
+    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, or for 3
+    to 20 classes, by a map softmax(A log p + b) that can mix the classes as T does, whichever is better; and a T with
+    more than one rate must lead the symmetric one by 2.5 standard errors of the difference. Otherwise, or if the
+    estimated rate is below 2 %, T is the identity, and ``overlap_`` tells whether noise remains possible. Below three
+    standard errors the posteriors of both explanations are averaged, with the weights that make held-out labels
+    likeliest.
 
     *Flips in both directions.* Two classes that share a region, such as the digits 6 and 9 in features that ignore
     rotation, cannot be told from two classes that noise exchanges. So unless T is symmetric, or there are only two
@@ -371,6 +369,9 @@ class StackedEM(BaseEstimator):
             joint = linear(repaired(volmin.transition_, self.lower_bounds_))
         starts = [repaired(T, self.lower_bounds_) for T in starts]
         plain = held_out_loss(q, codes, w, np.eye(c), None, self.folds_)
+        if c in MIXED:
+            mixed = held_out_loss(q, codes, w, np.eye(c), None, self.folds_, mixing=True)
+            plain = min(plain, mixed, key=lambda loss: float(w @ loss))
         found = {}
         for shape, step in SHAPES.items():
             bounds = None if shape == "symmetric" else self.lower_bounds_
@@ -413,8 +414,7 @@ class StackedEM(BaseEstimator):
         self.suspected_ = np.eye(c) if stack is None else stack.transition
         # Between two classes an exchange is symmetric noise.
         T = self.suspected_ if shape in ("symmetric", "given") or c == 2 else one_way(self.suspected_, noisy_prior)
-        least = LEAST_RATE if self.evidence_ > CERTAIN else SMALL_RATE
-        found = given is not None or (self.evidence_ > EVIDENCE and noise_rate(noisy_prior, T) > least)
+        found = given is not None or (self.evidence_ > 0 and noise_rate(noisy_prior, T) > LEAST_RATE)
         self.shape_ = shape if found else "none"
         more = noise_rate(noisy_prior, self.suspected_) - found * noise_rate(noisy_prior, T) > LEAST_RATE
         p = None if stack is None else stack.mean(posteriors)
@@ -587,22 +587,27 @@ def without_vain_bias(stack: Stack, posteriors: Sequence[FloatArray], codes: Int
 
 
 def held_out_loss(
-    posteriors: Sequence[FloatArray], codes: IntArray, w: FloatArray, T: FloatArray, step: Any, folds: Folds
+    posteriors: Sequence[FloatArray],
+    codes: IntArray,
+    w: FloatArray,
+    T: FloatArray,
+    step: Any,
+    folds: Folds,
+    mixing: bool = False,
 ) -> FloatArray:
     """Return -log of the probability of each label, with everything fitted to the other folds.
 
-    The average is calibrated by softmax(A log p + b), see :func:`mixing_map`: T mixes the probabilities of the classes,
-    so it would win by calibrating models better if the explanation without noise could not mix them, too.
+    With ``mixing``, the average is calibrated by softmax(A log p + b), see :func:`mixing_map`.
     """
     losses = np.empty(len(codes))
     for _, test in folds:
         rest = np.ones(len(codes), dtype=bool)
         rest[test] = False
         stack = fit_stack([p[rest] for p in posteriors], codes[rest], w[rest], T, step)
-        if len(T) in MIXED:
+        if mixing:
             bare = stack._replace(calibration=np.eye(1, 1 + len(T))[0])
             seen, unseen = (np.log(np.maximum(bare.mean([p[rows] for p in posteriors]), 1e-9)) for rows in (rest, test))
-            A, b = mixing_map(seen, codes[rest], w[rest], stack.transition)
+            A, b = mixing_map(seen, codes[rest], w[rest])
             p = softmax(unseen @ A.T + b, axis=1)
         else:
             p = stack.mean([p[test] for p in posteriors])
@@ -610,24 +615,24 @@ def held_out_loss(
     return losses
 
 
-def mixing_map(z: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return A and b that make the labels most likely under softmax(A z + b) and T, for log-probabilities z (n, c).
+def mixing_map(z: FloatArray, codes: IntArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return A and b that make the labels most likely under softmax(A z + b), for log-probabilities z (n, c).
 
-    A = t I + B, and B has a normal prior of mean zero and precision 100. This is Dirichlet calibration (Kull et al.,
-    NeurIPS 2019) with a penalty.
+    T mixes the probabilities of the classes. It would win by calibrating weak models better, if the explanation without
+    noise could not mix them, too. A = t I + B, and B has a normal prior of mean zero and precision 100. This is
+    Dirichlet calibration (Kull et al., NeurIPS 2019) with a penalty.
     """
     n, c = z.shape
-    columns, v = T[:, codes].T, w / w.sum()
+    onehot, v = np.eye(c)[codes], w / w.sum()
     penalty = np.concatenate([[0.0], np.full(c, 1 / n), np.full(c * c, MIXING / n)])
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:
         p = softmax(z @ (theta[0] * np.eye(c) + theta[1 + c :].reshape(c, c)).T + theta[1 : 1 + c], axis=1)
-        R = p * columns
-        q = np.maximum(R.sum(axis=1), 1e-12)
-        G = (p - R / q[:, np.newaxis]) * v[:, np.newaxis]
+        G = (p - onehot) * v[:, np.newaxis]
         slope = G.T @ z
         gradient = np.concatenate([[np.trace(slope)], G.sum(axis=0), slope.ravel()])
-        return -float(v @ np.log(q)) + float(penalty @ theta**2) / 2, gradient + penalty * theta
+        likelihood = v @ np.log(np.maximum(p[np.arange(n), codes], 1e-12))
+        return -float(likelihood) + float(penalty @ theta**2) / 2, gradient + penalty * theta
 
     start = np.eye(1, 1 + c + c * c)[0]
     bounds = [SHARPNESS] + [(None, None)] * (c + c * c)
