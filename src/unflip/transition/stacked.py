@@ -259,8 +259,8 @@ class StackedEM(BaseEstimator):
 
     *Noise or overlap.* Classes that overlap make labels as hard to predict as noise does. But noise leaves a trace that
     overlap does not: no label is ever predicted with more than probability max_i T_ij, however typical the row. So T
-    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way, or for 3
-    to 20 classes, by a map softmax(A log p + b) that can mix the classes as T does, whichever is better; and a T with
+    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way or, for
+    3 to 20 classes, by a map softmax(A log p + b) that can mix the classes as T does, whichever is better; and a T with
     more than one rate must lead the symmetric one by 2.5 standard errors of the difference. Otherwise, or if the
     estimated rate is below 2 %, T is the identity, and ``overlap_`` tells whether noise remains possible. Below three
     standard errors the posteriors of both explanations are averaged, with the weights that make held-out labels
