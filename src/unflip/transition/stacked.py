@@ -259,12 +259,12 @@ class StackedEM(BaseEstimator):
 
     *Noise or overlap.* Classes that overlap make labels as hard to predict as noise does. But noise leaves a trace that
     overlap does not: no label is ever predicted with more than probability max_i T_ij, however typical the row. So T
-    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way or, for
-    3 to 20 classes, by a map softmax(A log p + b) that can mix the classes as T does, whichever is better; and a T with
-    more than one rate must lead the symmetric one by 2.5 standard errors of the difference. Otherwise, or if the
-    estimated rate is below 2 %, T is the identity, and ``overlap_`` tells whether noise remains possible. Below three
-    standard errors the posteriors of both explanations are averaged, with the weights that make held-out labels
-    likeliest.
+    must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way; and a T
+    with more than one rate must lead the symmetric one by 2.5 standard errors of the difference. T = I and the
+    symmetric T, which do not mix the classes, are calibrated by a map softmax(A log p + b) that does, if that is better
+    (for 3 to 20 classes). If T does not lead, or the estimated rate is below 2 %, T is the identity, and ``overlap_``
+    tells whether noise remains possible. Below three standard errors the posteriors of both explanations are averaged,
+    with the weights that make held-out labels likeliest.
 
     *Flips in both directions.* Two classes that share a region, such as the digits 6 and 9 in features that ignore
     rotation, cannot be told from two classes that noise exchanges. So unless T is symmetric, or there are only two
@@ -368,18 +368,21 @@ class StackedEM(BaseEstimator):
             starts.append(volmin.transition_)
             joint = linear(repaired(volmin.transition_, self.lower_bounds_))
         starts = [repaired(T, self.lower_bounds_) for T in starts]
-        plain = held_out_loss(q, codes, w, np.eye(c), None, self.folds_)
-        if c in MIXED:
-            mixed = held_out_loss(q, codes, w, np.eye(c), None, self.folds_, mixing=True)
-            plain = min(plain, mixed, key=lambda loss: float(w @ loss))
+
+        def loss_of(posteriors: list[FloatArray], T: FloatArray, step: Any) -> FloatArray:
+            """Return the loss of each held-out label; T that is even cannot mix the classes, so a calibration may."""
+            maps = {False, step in (None, shared_rate) and c in MIXED}
+            losses = [held_out_loss(posteriors, codes, w, T, step, self.folds_, mixing) for mixing in maps]
+            return min(losses, key=lambda loss: float(w @ loss))
+
+        plain = loss_of(q, np.eye(c), None)
         found = {}
         for shape, step in SHAPES.items():
             bounds = None if shape == "symmetric" else self.lower_bounds_
             fits = [two_passes(partial(explained, joint=joint), codes, w, T, step, bounds) for T in starts]
             likelihoods = [w @ log_likelihood(s.mean(p), codes, s.transition) for p, s in fits]
             posteriors, stack = fits[int(np.argmax(likelihoods))]
-            loss = held_out_loss(posteriors, codes, w, stack.transition, step, self.folds_)
-            found[shape] = plain - loss, posteriors, stack
+            found[shape] = plain - loss_of(posteriors, stack.transition, step), posteriors, stack
         shape = max(found, key=lambda shape: float(w @ found[shape][0]))
         even = found["symmetric"]
         even_rate = noise_rate(noisy_prior, even[2].transition)
@@ -607,7 +610,7 @@ def held_out_loss(
         if mixing:
             bare = stack._replace(calibration=np.eye(1, 1 + len(T))[0])
             seen, unseen = (np.log(np.maximum(bare.mean([p[rows] for p in posteriors]), 1e-9)) for rows in (rest, test))
-            A, b = mixing_map(seen, codes[rest], w[rest])
+            A, b = mixing_map(seen, codes[rest], w[rest], stack.transition)
             p = softmax(unseen @ A.T + b, axis=1)
         else:
             p = stack.mean([p[test] for p in posteriors])
@@ -615,24 +618,25 @@ def held_out_loss(
     return losses
 
 
-def mixing_map(z: FloatArray, codes: IntArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return A and b that make the labels most likely under softmax(A z + b), for log-probabilities z (n, c).
+def mixing_map(z: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return A and b that make the labels most likely under softmax(A z + b) and T, for log-probabilities z (n, c).
 
-    T mixes the probabilities of the classes. It would win by calibrating weak models better, if the explanation without
-    noise could not mix them, too. A = t I + B, and B has a normal prior of mean zero and precision 100. This is
-    Dirichlet calibration (Kull et al., NeurIPS 2019) with a penalty.
+    A T with several rates mixes the probabilities of the classes. It would win by calibrating weak models better if the
+    explanations without noise, and with one rate for all flips, could not mix them, too. A = t I + B, and B has a
+    normal prior of mean zero and precision 100: Dirichlet calibration (Kull et al., NeurIPS 2019) with a penalty.
     """
     n, c = z.shape
-    onehot, v = np.eye(c)[codes], w / w.sum()
+    columns, v = T[:, codes].T, w / w.sum()
     penalty = np.concatenate([[0.0], np.full(c, 1 / n), np.full(c * c, MIXING / n)])
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:
         p = softmax(z @ (theta[0] * np.eye(c) + theta[1 + c :].reshape(c, c)).T + theta[1 : 1 + c], axis=1)
-        G = (p - onehot) * v[:, np.newaxis]
+        R = p * columns
+        q = np.maximum(R.sum(axis=1), 1e-12)
+        G = (p - R / q[:, np.newaxis]) * v[:, np.newaxis]
         slope = G.T @ z
         gradient = np.concatenate([[np.trace(slope)], G.sum(axis=0), slope.ravel()])
-        likelihood = v @ np.log(np.maximum(p[np.arange(n), codes], 1e-12))
-        return -float(likelihood) + float(penalty @ theta**2) / 2, gradient + penalty * theta
+        return -float(v @ np.log(q)) + float(penalty @ theta**2) / 2, gradient + penalty * theta
 
     start = np.eye(1, 1 + c + c * c)[0]
     bounds = [SHARPNESS] + [(None, None)] * (c + c * c)
