@@ -346,8 +346,6 @@ def explain_choice(candidates: Sequence[Any]) -> str:
     else:
         gain = 100 * (best.accuracy.estimate - chosen.accuracy.estimate)
         reason = f"{candidate_name(best)} is estimated {gain:.1f} points higher, which is too little to be sure"
-        if best.corrected and not chosen.corrected:
-            reason += ", and a tie goes to the model without correction"
     return f"Chosen: {candidate_name(chosen)}; {reason}."
 
 
