@@ -290,7 +290,7 @@ def test_labels_that_cannot_tell_noise_from_overlap_get_no_count(errors):
     low, high = unsure.interval
     totals = replace(Totals.of(unsure), suspected=50.0)
     said = explain_interval(totals)
-    assert f"between {low:,.0f} and {high:,.0f} of {len(errors.given):,} are wrong, and about 50 if people" in said
+    assert f"Between {low:,.0f} and {high:,.0f} of {len(errors.given):,} are wrong; about 50, if people made" in said
     assert explain_counts(totals) == f"{len(errors.suspects):,} labels have a likelier one."
     assert explain_counts(replace(totals, n_suspects=1)) == "1 label has a likelier one."
     assert explain_counts(replace(totals, n_suspects=0)) == "No label has a likelier one."

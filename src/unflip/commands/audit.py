@@ -321,8 +321,9 @@ def explain_interval(totals: Totals) -> str:
         )
     if totals.suspected is not None:
         return (
-            f"These labels cannot tell noise from classes that overlap: between {low:,.0f} and {high:,.0f} of "
-            f"{totals.n_rows:,} are wrong, and about {totals.suspected:,.0f} if people made them who err as usual."
+            f"These labels cannot tell noise from classes that overlap. Between {low:,.0f} and {high:,.0f} of "
+            f"{totals.n_rows:,} are wrong; about {totals.suspected:,.0f}, if people made them and err as they usually "
+            "do."
         )
     share = f"{totals.total / totals.n_rows:.1%}"
     condition = ", if the annotators err independently of each other; errors that they share come on top"
