@@ -257,7 +257,7 @@ def write(options: argparse.Namespace, found: dict[str, Any]) -> None:
         "`before`: the count by one T for all samples, on the same posteriors; `count`: with noise that depends on the "
         "sample, which `find_label_errors` uses unless the labels contradict it (`slope` 0); `none, or` a number: the "
         "labels cannot tell noise from overlap, so that there is no count, but this one if people made them who err as "
-        "in the four sets below, and a range that reaches up to sum(1 - p_given). AP: average precision. "
+        "in the four sets below, and a range that reaches up to sum(1 - q_given). AP: average precision. "
         "CIFAR-10N has 50,000 rows; one draw each.\n\n**The prior of the noise model was chosen with the gold labels "
         "of the sets that people labeled in view**: several functional forms and about 30 settings of its constants "
         "were compared, on `logistic`, with CIFAR-10N aggregate and random1, labelme majority and single 0, "

@@ -1,7 +1,5 @@
 """Which labels are wrong: Bayes' rule against loops, recovery on digits, every kind of classifier and of data."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -162,13 +160,25 @@ def test_noise_that_overlap_explains_as_well_widens_the_interval():
     assert sure.suspected is None
     assert unsure.suspected > unsure.total + 30
     low, high = unsure.interval
-    assert low == sure.interval[0]
+    assert low == 0
     assert high == pytest.approx(600 - plain[np.arange(600), codes].sum())
     assert high > max(sure.interval[1], unsure.suspected, 60)
     right, score = unsure.doubt[np.arange(600), plain.argmax(axis=1)].mean(), unsure.accuracy()
     assert score.low <= right <= score.high
     assert score.estimate == sure.accuracy().estimate
-    assert replace(unsure, noise=replace(unsure.noise, slope=0.3)).suspected is None  # the labels show that it varies
+
+
+def test_noise_that_is_averaged_with_none_may_be_none():
+    p, y = drawn(symmetric(3, 0.2))[:2]
+    T, prior = symmetric(3, 0.2), np.full(3, 1 / 3)
+    fold = _Fold(np.arange(len(y)), p, False, T, T, prior, True, None)
+    sure, unsure = (_label_errors(y, np.arange(3), y, [fold._replace(averaged=averaged)]) for averaged in (False, True))
+    np.testing.assert_array_equal(unsure.scores, sure.scores)
+    assert not sure.undecided
+    assert sure.interval[0] > 0
+    assert unsure.interval[0] == 0
+    assert unsure.interval[1] == pytest.approx(len(y) - (p @ T)[np.arange(len(y)), y].sum())
+    assert unsure.suspected is None
 
 
 def test_the_noise_of_labels_that_show_none_is_told_as_a_range(monkeypatch):

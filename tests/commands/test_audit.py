@@ -285,8 +285,7 @@ def test_the_number_of_wrong_labels_has_an_interval(errors):
 
 
 def test_labels_that_cannot_tell_noise_from_overlap_get_no_count(errors):
-    noise = None if errors.noise is None else replace(errors.noise, slope=0.0)
-    unsure = replace(errors, doubt=errors.proba, noise=noise)
+    unsure = replace(errors, doubt=errors.proba, undecided=True)
     low, high = unsure.interval
     totals = replace(Totals.of(unsure), suspected=50.0)
     said = explain_interval(totals)

@@ -77,9 +77,12 @@ class LabelErrors:
     by_rules : bool
         Whether a few words predict the labels so well that rules may have made them; then many more labels may be wrong
         than ``total``, and ``notes`` say so.
+    undecided : bool
+        Whether overlapping classes explain the labels about as well as noise does, according to CorrectedClassifier.
+        Then the number of wrong labels may be anywhere in ``interval``, and if T = I, ``total`` is a lower bound.
     doubt : ndarray of shape (n_samples, n_classes) or None
         ``posterior`` if people made the labels, and err as in the sets by which the prior of VaryingNoise was chosen.
-        None unless T shows no noise that overlapping classes would not explain as well.
+        None unless T = I for want of evidence.
     """
 
     classes: NDArray[Any]
@@ -97,6 +100,7 @@ class LabelErrors:
     annotators: AnnotatorModel | None = None
     noise: VaryingNoise | None = None
     by_rules: bool = False
+    undecided: bool = False
     doubt: FloatArray | None = None
 
     @property
@@ -122,11 +126,8 @@ class LabelErrors:
 
     @property
     def suspected(self) -> float | None:
-        """The number of wrong labels according to ``doubt``, if the labels do not tell whether it is right.
-
-        Then ``total`` is only what is surely noise, and the truth may be anywhere in ``interval``. Otherwise None.
-        """
-        if self.doubt is None or self.noise is None or self.noise.varies:
+        """The number of wrong labels according to ``doubt``, if the labels do not tell whether it is right, or None."""
+        if self.doubt is None or not self.undecided:
             return None
         return float(np.sum(1 - _of_labels(self.doubt, self._codes)))
 
@@ -138,14 +139,14 @@ class LabelErrors:
         chance. Annotators who share errors make the number too low and the interval too narrow: in ten sets with known
         truth 19 % of the majority votes are wrong on average, and 11 % are expected to be.
 
-        If the labels cannot tell noise from overlapping classes (``suspected`` is not None), its upper end is the
-        number of labels that differ from a second draw out of p(x), sum_i 1 - p_given(x_i): labels of people who know
-        no more than x would be wrong as often.
+        If it is ``undecided`` whether there is noise, the interval begins at 0 and ends at the number of labels that
+        would differ from a second draw out of q(x) = P(noisy | x), sum_i 1 - q_given(x_i): people who know no more than
+        x would err as often.
         """
         low, high = self._modeled_interval
-        if self.suspected is None:
+        if not self.undecided:
             return low, high
-        return low, max(high, float(np.sum(1 - _of_labels(self.proba, self._codes))))
+        return 0.0, max(high, float(np.sum(1 - _of_labels(self.proba @ self.transition, self._codes))))
 
     @property
     def _codes(self) -> IntArray:
@@ -583,13 +584,14 @@ def _label_errors(
     weights: FloatArray | None = None,
 ) -> LabelErrors:
     posterior, proba = _posteriors(folds, codes)
-    doubt = None
+    doubt, undecided = None, False
     if noise is None and all(fold.estimated for fold in folds):
         noise = fit_varying(proba, codes, np.mean([fold.transition for fold in folds], axis=0), weights)
         if folds[0].doubt is not None:  # the number may be that of this explanation
             p, T = folds[0].doubt
             other = fit_varying(p, codes, T, weights, presumed=True)
             noise, doubt = replace(noise, high=max(noise.high, other.high)), other.posterior(p, codes)
+        undecided = folds[0].averaged or (doubt is not None and not noise.varies)
     if noise is not None:
         posterior = _averaged(posterior, proba, codes, noise)
     scores = 1 - _of_labels(posterior, codes)
@@ -604,7 +606,7 @@ def _label_errors(
     std = np.mean(stds, axis=0) if len(stds) == len(folds) else None
     found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories or [])))
     candidates, notes = map(list, told)
-    return LabelErrors(*found, std, candidates, notes, noise=noise, doubt=doubt)
+    return LabelErrors(*found, std, candidates, notes, noise=noise, undecided=undecided, doubt=doubt)
 
 
 def _of_labels(p: FloatArray, codes: IntArray) -> FloatArray:
@@ -658,6 +660,7 @@ class _Fold(NamedTuple):
     estimated: bool
     std: FloatArray | None  # standard errors of T
     doubt: tuple[FloatArray, FloatArray] | None = None  # p and T of noise that overlap explains as well
+    averaged: bool = False  # whether proba and T are, with the explanation that no label is wrong
 
     def p(self, T: FloatArray) -> FloatArray:
         """Return P(clean = k | x) of the samples that were held out."""
@@ -691,9 +694,10 @@ def _cross_fitted(
     if model.oof_proba_ is None:
         return None
     fold = _fold_of_all(model, model.oof_proba_, estimated, data)
-    if estimated and model.witness_.shape_ == "none":
-        return fold._replace(doubt=(model.witness_.clean_proba_, model.witness_.suspected_))
-    return fold
+    witness = model.witness_
+    if estimated and witness.shape_ == "none":
+        return fold._replace(doubt=(witness.clean_proba_, witness.suspected_))
+    return fold._replace(averaged=estimated and witness.share_ < 1)
 
 
 def _held_out(model: VolMin, transition: Any, data: Data, classes: NDArray[Any], cv: Any) -> _Fold | None:
