@@ -39,6 +39,7 @@ PEOPLE = {
     "sentiment_mturk": ["majority", "single 0", "single 1"],
     "hatespeech_votes": ["single 0", "single 1"],
 }
+GOLD = {name: ["gold"] for name in PEOPLE}  # the same rows, none of which is labeled wrongly
 RULES = {
     "wrench_youtube": ["majority"],
     "wrench_semeval": ["majority"],
@@ -69,6 +70,9 @@ def single(A: np.ndarray, draw: int) -> np.ndarray:
 
 def load(folder: Path, name: str, kind: str) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return X, noisy labels and gold labels of the training rows, as codes."""
+    if kind == "gold":
+        X, _, gold = load(folder, name, PEOPLE[name][0])
+        return X, gold, gold
     human, draw = folder / "suite" / "human", int(kind.split()[-1]) if kind.startswith("single") else 0
     if name.startswith("CIFAR"):
         with np.load(folder / "cifar10_features.npz") as arrays, np.load(folder / "cifar10n_labels.npz") as labels:
@@ -207,8 +211,9 @@ def measure(folder: Path, name: str, kind: str, model: str, models: Any = None) 
         "count": errors.total,
         "low": errors.interval[0],
         "high": errors.interval[1],
-        "ap_before": float(average_precision_score(wrong, before)),
-        "ap": float(average_precision_score(wrong, errors.scores)),
+        "suspected": errors.suspected,
+        "ap_before": float(average_precision_score(wrong, before)) if wrong.any() else None,
+        "ap": float(average_precision_score(wrong, errors.scores)) if wrong.any() else None,
         "slope": None if noise is None else noise.slope,
         "evidence": None if noise is None else noise.evidence,
         "accuracy": float(np.mean(predicted == gold)),
@@ -218,7 +223,8 @@ def measure(folder: Path, name: str, kind: str, model: str, models: Any = None) 
         "notes": errors.notes,
         "seconds": seconds,
     }
-    return record | ({"models": models or compare(X, y, p, T)} if model == "logistic" else {})
+    compared = model == "logistic" and kind != "gold"
+    return record | ({"models": models or compare(X, y, p, T)} if compared else {})
 
 
 def known_errors(folder: Path, name: str) -> dict[str, Any]:
@@ -249,7 +255,9 @@ def write(options: argparse.Namespace, found: dict[str, Any]) -> None:
     report = Report("Labels by people and by rules", "python benchmarks/human_noise.py", options)
     report.say(
         "`before`: the count by one T for all samples, on the same posteriors; `count`: with noise that depends on the "
-        "sample, which `find_label_errors` uses unless the labels contradict it (`slope` 0). AP: average precision. "
+        "sample, which `find_label_errors` uses unless the labels contradict it (`slope` 0); `none, or` a number: the "
+        "labels cannot tell noise from overlap, so that there is no count, but this one if people made them who err as "
+        "in the four sets below, and a range that reaches up to sum(1 - q_given). AP: average precision. "
         "CIFAR-10N has 50,000 rows; one draw each.\n\n**The prior of the noise model was chosen with the gold labels "
         "of the sets that people labeled in view**: several functional forms and about 30 settings of its constants "
         "were compared, on `logistic`, with CIFAR-10N aggregate and random1, labelme majority and single 0, "
@@ -269,15 +277,22 @@ def write(options: argparse.Namespace, found: dict[str, Any]) -> None:
             rows = []
             for name, r in records.items():
                 off, inside = r["count"] / r["wrong"] - 1, r["low"] <= r["wrong"] <= r["high"]
-                row = [name, f"{r['rows']:,}", f"{r['wrong']:,}", f"{r['before']:,.0f}", f"{r['count']:,.0f}"]
-                row += [f"{off:+.0%}", f"{r['low']:,.0f} to {r['high']:,.0f}", "yes" if inside else "no"]
+                unsure = r.get("suspected") is not None
+                told = f"none, or {r['suspected']:,.0f}" if unsure else f"{r['count']:,.0f}"
+                row = [name, f"{r['rows']:,}", f"{r['wrong']:,}", f"{r['before']:,.0f}", told]
+                row += ["" if unsure else f"{off:+.0%}", f"{r['low']:,.0f} to {r['high']:,.0f}"]
+                row += ["yes" if inside else "no"]
                 row += [f"{r['ap_before']:.4f}", f"{r['ap']:.4f}", f"{r['slope']:.2f}", f"{r['seconds']:.0f}"]
                 rows.append(row)
             header = ["set", "rows", "wrong", "before", "count", "off by", "90 % interval", "covers", "AP before", "AP"]
             report.table([*header, "slope", "seconds"], rows)
-            near = sum(abs(r["count"] / r["wrong"] - 1) <= 0.15 for r in records.values())
+            counted = [r for r in records.values() if r.get("suspected") is None]
+            near = sum(abs(r["count"] / r["wrong"] - 1) <= 0.15 for r in counted)
             covered = sum(r["low"] <= r["wrong"] <= r["high"] for r in records.values())
-            report.say(f"Within 15 %: {near} of {len(records)}; the interval covers {covered} of {len(records)}.\n")
+            report.say(
+                f"Within 15 %: {near} of the {len(counted)} that got a count; the interval covers {covered} of "
+                f"{len(records)}.\n"
+            )
             report.say("Accuracy of the model that judged, on rows that it did not see:\n")
             accuracies = []
             for name, r in records.items():
@@ -314,6 +329,7 @@ def write(options: argparse.Namespace, found: dict[str, Any]) -> None:
                 for note in r["notes"]:
                     report.say(f"- {name}: {note}")
             report.say("")
+    write_gold(report, found)
     write_trained(report, found)
     for name in ("mnist", "imdb"):
         if (r := found.get(f"known/{name}")) is None:
@@ -329,6 +345,22 @@ def write(options: argparse.Namespace, found: dict[str, Any]) -> None:
         ]
         report.table(["scores", "AP", "mean rank", *(f"first {k}" for k in ks)], rows)
     report.close()
+
+
+def write_gold(report: Report, found: dict[str, Any]) -> None:
+    """Write how many labels are taken for wrong where none is."""
+    keys = [f"{model}/{name}/gold" for model in ("logistic", "auto") for name in GOLD]
+    records = {key: found[key] for key in keys if key in found}
+    if not records:
+        return
+    report.say("## The same rows with their gold labels, of which none is wrong\n")
+    rows = []
+    for key, r in records.items():
+        model, name, _ = key.split("/")
+        told = f"{r['count']:,.0f}" if r["suspected"] is None else f"none, or {r['suspected']:,.0f}"
+        rows.append([model, name, f"{r['rows']:,}", told, f"{r['low']:,.0f} to {r['high']:,.0f}"])
+    report.table(["model", "set", "rows", "count", "90 % interval"], rows)
+    report.say("")
 
 
 def write_trained(report: Report, found: dict[str, Any]) -> None:
@@ -376,7 +408,7 @@ def main() -> None:
     options = parser.parse_args()
     found = json.loads(options.records.read_text()) if options.records.exists() else {}
     for model in options.models:
-        for sets in (PEOPLE, DRAWN, RULES):
+        for sets in (PEOPLE, DRAWN, RULES, GOLD):
             for name, kinds in sets.items():
                 for kind in kinds:
                     key = f"{model}/{name}/{kind}"

@@ -38,6 +38,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     estimator_: Any
     notes_: list[str]
     overlap_ = False
+    witness_ = SimpleNamespace(shape_="learned", share_=1.0)
 
     def __init__(self, estimator=None, *, transition=None, cv=5, classes=None, random_state=None):
         self.estimator = estimator

@@ -597,8 +597,9 @@ def noise_notes(w: StackedEM, codes: IntArray, weights: FloatArray | None) -> An
         else:
             corrected = "Only what is surely noise counts as such."
         yield (
-            f"Noise and overlapping classes cannot be told apart in these data: up to {rate:.0%} of the labels may "
-            f"be wrong, or the classes overlap. {corrected} More rows or better features may tell."
+            f"Noise and overlapping classes cannot be told apart in these data: {rate:.0%} of the labels are wrong if "
+            f"all samples of a class are mislabeled alike, or the classes overlap. {corrected} More rows or better "
+            "features may tell."
         )
     linear = noise_rate(prior, w.linear_transition_) if found and hasattr(w, "linear_transition_") else rate
     if abs(rate - linear) > DISAGREEMENT:

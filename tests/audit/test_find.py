@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_blobs
@@ -155,8 +156,43 @@ def test_noise_that_overlap_explains_as_well_widens_the_interval():
         _label_errors(codes, np.arange(2), codes, [fold._replace(doubt=doubt)])
         for doubt in (None, (p, symmetric(2, 0.1)))
     )
-    assert unsure.total == sure.total
-    assert unsure.interval[1] > max(sure.interval[1], 60)
+    np.testing.assert_array_equal(unsure.scores, sure.scores)
+    assert sure.suspected is None
+    assert unsure.suspected > unsure.total + 30
+    low, high = unsure.interval
+    assert low == 0
+    assert high == pytest.approx(600 - plain[np.arange(600), codes].sum())
+    assert high > max(sure.interval[1], unsure.suspected, 60)
+    right, score = unsure.doubt[np.arange(600), plain.argmax(axis=1)].mean(), unsure.accuracy()
+    assert score.low <= right <= score.high
+    assert score.estimate == sure.accuracy().estimate
+
+
+def test_noise_that_is_averaged_with_none_may_be_none():
+    p, y = drawn(symmetric(3, 0.2))[:2]
+    T, prior = symmetric(3, 0.2), np.full(3, 1 / 3)
+    fold = _Fold(np.arange(len(y)), p, False, T, T, prior, True, None)
+    sure, unsure = (_label_errors(y, np.arange(3), y, [fold._replace(averaged=averaged)]) for averaged in (False, True))
+    np.testing.assert_array_equal(unsure.scores, sure.scores)
+    assert not sure.undecided
+    assert sure.interval[0] > 0
+    assert unsure.interval[0] == 0
+    assert unsure.interval[1] == pytest.approx(len(y) - (p @ T)[np.arange(len(y)), y].sum())
+    assert unsure.suspected is None
+
+
+def test_the_noise_of_labels_that_show_none_is_told_as_a_range(monkeypatch):
+    for module in ("corrected", "transition.stacked"):
+        monkeypatch.setattr(f"unflip.{module}.default_models", lambda X, c: [("logistic", LogisticRegression())])
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 2))
+    gold, given = (np.where(random.random(300) < expit(1.5 * X[:, 0]), "a", "b") for _ in range(2))
+    found = unflip.audit.find_label_errors(X, given, random_state=0)  # both know no more than x
+    assert found.transition.diagonal().min() == 1
+    assert found.total <= found.suspected
+    assert found.total < 0.5 * np.sum(gold != given)
+    assert found.interval[0] <= np.sum(gold != given) <= found.interval[1]
+    assert unflip.audit.find_label_errors(X, given, transition=np.eye(2), random_state=0).suspected is None
 
 
 @pytest.mark.parametrize("wrong", [0.05, 0.3])

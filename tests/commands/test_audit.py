@@ -281,3 +281,16 @@ def test_the_number_of_wrong_labels_has_an_interval(errors):
     assert "with 90 % probability between" in explain_interval(totals)
     assert "cannot be told" in explain_interval(replace(totals, by_rules=True))
     assert summarize(errors)["expected_errors_interval"] == list(errors.interval)
+    assert summarize(errors)["suspected_errors"] is None
+
+
+def test_labels_that_cannot_tell_noise_from_overlap_get_no_count(errors):
+    unsure = replace(errors, doubt=errors.proba, undecided=True)
+    low, high = unsure.interval
+    totals = replace(Totals.of(unsure), suspected=50.0)
+    said = explain_interval(totals)
+    assert f"Between {low:,.0f} and {high:,.0f} of {len(errors.given):,} are wrong; about 50, if people made" in said
+    assert explain_counts(totals) == f"{len(errors.suspects):,} labels have a likelier one."
+    assert explain_counts(replace(totals, n_suspects=1)) == "1 label has a likelier one."
+    assert explain_counts(replace(totals, n_suspects=0)) == "No label has a likelier one."
+    assert summarize(unsure)["suspected_errors"] == unsure.suspected > 0

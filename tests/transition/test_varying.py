@@ -93,3 +93,12 @@ def test_more_rows_show_that_the_rate_varies():
     evidence = [fit_varying(*draw(n, spread=6.0)[::2], symmetric(4, 0.06)).evidence for n in (200, 2000)]
     assert evidence[0] < evidence[1]
     assert evidence[1] > 3
+
+
+def test_noise_that_is_presumed_needs_no_support():
+    p, clean, _ = draw(1000, c=2, spread=0.7)
+    found, presumed = (fit_varying(p, clean, np.eye(2), presumed=presumed) for presumed in (False, True))
+    assert found.evidence == presumed.evidence
+    assert presumed.varies
+    assert not found.varies
+    assert found.high < presumed.high

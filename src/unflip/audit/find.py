@@ -77,6 +77,12 @@ class LabelErrors:
     by_rules : bool
         Whether a few words predict the labels so well that rules may have made them; then many more labels may be wrong
         than ``total``, and ``notes`` say so.
+    undecided : bool
+        Whether overlapping classes explain the labels about as well as noise does, according to CorrectedClassifier.
+        Then the number of wrong labels may be anywhere in ``interval``, and if T = I, ``total`` is a lower bound.
+    doubt : ndarray of shape (n_samples, n_classes) or None
+        ``posterior`` if people made the labels, and err as in the sets by which the prior of VaryingNoise was chosen.
+        None unless T = I for want of evidence.
     """
 
     classes: NDArray[Any]
@@ -94,6 +100,8 @@ class LabelErrors:
     annotators: AnnotatorModel | None = None
     noise: VaryingNoise | None = None
     by_rules: bool = False
+    undecided: bool = False
+    doubt: FloatArray | None = None
 
     @property
     def ranked(self) -> IntArray:
@@ -117,13 +125,35 @@ class LabelErrors:
         return self.total / len(self.scores)
 
     @property
+    def suspected(self) -> float | None:
+        """The number of wrong labels according to ``doubt``, if the labels do not tell whether it is right, or None."""
+        if self.doubt is None or not self.undecided:
+            return None
+        return float(np.sum(1 - _of_labels(self.doubt, self._codes)))
+
+    @property
     def interval(self) -> tuple[float, float]:
         """Between which numbers the number of wrong labels lies with probability 0.9.
 
         It allows for what the labels cannot tell about the noise; if T was given, or for several annotators, only for
         chance. Annotators who share errors make the number too low and the interval too narrow: in ten sets with known
         truth 19 % of the majority votes are wrong on average, and 11 % are expected to be.
+
+        If it is ``undecided`` whether there is noise, the interval begins at 0 and ends at the number of labels that
+        would differ from a second draw out of q(x) = P(noisy | x), sum_i 1 - q_given(x_i): people who know no more than
+        x would err as often.
         """
+        low, high = self._modeled_interval
+        if not self.undecided:
+            return low, high
+        return 0.0, max(high, float(np.sum(1 - _of_labels(self.proba @ self.transition, self._codes))))
+
+    @property
+    def _codes(self) -> IntArray:
+        return np.searchsorted(self.classes, self.given)
+
+    @property
+    def _modeled_interval(self) -> tuple[float, float]:
         n, total = len(self.scores), self.total
         if self.noise is not None:
             return min(self.noise.low * n, total), max(self.noise.high * n, total)
@@ -134,14 +164,14 @@ class LabelErrors:
         """Return the estimated accuracy of predictions on the clean labels of these samples, with an interval.
 
         The estimate is that of :func:`unflip.clean_accuracy` with ``transition``. Its interval also covers the accuracy
-        according to ``posterior``, and to those with as few and as many wrong labels as ``interval`` allows, because
-        the labels cannot tell noise that depends on the sample from one T. ``y_pred`` must come from a model that
-        did not see these labels; if None, it is what ``proba`` predicts.
+        according to ``posterior`` and ``doubt``, and to both with as few and as many wrong labels as the model of noise
+        allows, because the labels cannot tell noise that depends on the sample from one T. ``y_pred`` must come from a
+        model that did not see these labels; if None, it is what ``proba`` predicts.
         """
         predicted = self.classes[self.proba.argmax(axis=1)] if y_pred is None else np.asarray(y_pred)
-        codes = np.searchsorted(self.classes, self.given)
-        logs = np.log(np.maximum(self.posterior, 1e-9))
-        ends = [_with_share(logs, codes, wrong / len(codes)) for wrong in self.interval]
+        shares = [wrong / len(self.given) for wrong in self._modeled_interval]
+        found = [P for P in (self.posterior, self.doubt) if P is not None]
+        ends = [_with_share(np.log(np.maximum(P, 1e-9)), self._codes, share) for P in found for share in shares]
         return clean_accuracy(
             self.given,
             predicted,
@@ -149,7 +179,7 @@ class LabelErrors:
             classes=self.classes,
             confidence=confidence,
             transition_std=self.transition_std,
-            posteriors=[self.posterior, *(end for end in ends if end is not None)],
+            posteriors=[*found, *(end for end in ends if end is not None)],
         )
 
     @property
@@ -554,15 +584,17 @@ def _label_errors(
     weights: FloatArray | None = None,
 ) -> LabelErrors:
     posterior, proba = _posteriors(folds, codes)
+    doubt, undecided = None, False
     if noise is None and all(fold.estimated for fold in folds):
         noise = fit_varying(proba, codes, np.mean([fold.transition for fold in folds], axis=0), weights)
         if folds[0].doubt is not None:  # the number may be that of this explanation
-            noise = replace(
-                noise, high=max(noise.high, fit_varying(folds[0].doubt[0], codes, folds[0].doubt[1], weights).high)
-            )
+            p, T = folds[0].doubt
+            other = fit_varying(p, codes, T, weights, presumed=True)
+            noise, doubt = replace(noise, high=max(noise.high, other.high)), other.posterior(p, codes)
+        undecided = folds[0].averaged or (doubt is not None and not noise.varies)
     if noise is not None:
         posterior = _averaged(posterior, proba, codes, noise)
-    scores = 1 - posterior[np.arange(len(codes)), codes]
+    scores = 1 - _of_labels(posterior, codes)
     best = np.where(posterior.max(axis=1) > 1 - scores, posterior.argmax(axis=1), codes)
     # The classes have the type of y, unless that would change one (a name longer than any in y).
     named = known.astype(given.dtype)
@@ -574,7 +606,13 @@ def _label_errors(
     std = np.mean(stds, axis=0) if len(stds) == len(folds) else None
     found = (named, given, posterior, proba, T, scores, named[best], n_errors, list(filter(None, histories or [])))
     candidates, notes = map(list, told)
-    return LabelErrors(*found, std, candidates, notes, noise=noise)
+    return LabelErrors(*found, std, candidates, notes, noise=noise, undecided=undecided, doubt=doubt)
+
+
+def _of_labels(p: FloatArray, codes: IntArray) -> FloatArray:
+    """Return the probability of each row's own label."""
+    own: FloatArray = p[np.arange(len(codes)), codes]
+    return own
 
 
 def _with_rule_note(errors: LabelErrors, X: Any, codes: IntArray) -> LabelErrors:
@@ -622,6 +660,7 @@ class _Fold(NamedTuple):
     estimated: bool
     std: FloatArray | None  # standard errors of T
     doubt: tuple[FloatArray, FloatArray] | None = None  # p and T of noise that overlap explains as well
+    averaged: bool = False  # whether proba and T are, with the explanation that no label is wrong
 
     def p(self, T: FloatArray) -> FloatArray:
         """Return P(clean = k | x) of the samples that were held out."""
@@ -655,9 +694,10 @@ def _cross_fitted(
     if model.oof_proba_ is None:
         return None
     fold = _fold_of_all(model, model.oof_proba_, estimated, data)
-    if estimated and model.overlap_ and model.witness_.shape_ == "none":
-        return fold._replace(doubt=(model.witness_.clean_proba_, model.witness_.suspected_))
-    return fold
+    witness = model.witness_
+    if estimated and witness.shape_ == "none":
+        return fold._replace(doubt=(witness.clean_proba_, witness.suspected_))
+    return fold._replace(averaged=estimated and witness.share_ < 1)
 
 
 def _held_out(model: VolMin, transition: Any, data: Data, classes: NDArray[Any], cv: Any) -> _Fold | None:

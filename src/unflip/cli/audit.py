@@ -160,7 +160,8 @@ def audit(
         return
     console = Console()
     totals, n_listed = totals or Totals.of(errors), len(errors.suspects)
-    terminal.print_noise(console, noise_of(errors, table, totals), totals.noise_rates, totals.total / totals.n_rows)
+    rate = totals.total / totals.n_rows if totals.suspected is None else 0.0
+    terminal.print_noise(console, noise_of(errors, table, totals), totals.noise_rates, rate)
     if errors.candidates:
         terminal.print_candidates(console, len(errors.given), errors.candidates)
     else:

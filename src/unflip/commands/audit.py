@@ -270,6 +270,7 @@ class Totals:
     interval: tuple[float, float] = (0.0, 0.0)  # 90 %, of the number of wrong labels
     by_rules: bool = False
     by_several: bool = False  # annotators
+    suspected: float | None = None  # as in LabelErrors
 
     @classmethod
     def of(cls, errors: LabelErrors) -> "Totals":
@@ -280,6 +281,7 @@ class Totals:
         sums = (errors.n_errors, noisy, clean, kept, among)
         by_several = errors.annotators is not None
         told: dict[str, Any] = {"interval": errors.interval, "by_rules": errors.by_rules, "by_several": by_several}
+        told["suspected"] = errors.suspected
         return cls(len(codes), len(errors.suspects), *sums, **told)
 
     @property
@@ -296,6 +298,9 @@ class Totals:
 def explain_counts(totals: Totals) -> str:
     """Return a sentence that says how the number of suspects and that of wrong labels belong together."""
     n, total, among = totals.n_rows, totals.total, totals.among
+    if totals.suspected is not None:
+        suspects = {0: "No label has", 1: "1 label has"}.get(totals.n_suspects, f"{totals.n_suspects:,} labels have")
+        return f"{suspects} a likelier one."
     if not totals.n_suspects:
         return f"No label has a likelier one, but about {total:,.0f} of {n:,} are wrong without showing it."
     are = "is a suspect" if totals.n_suspects == 1 else "are suspects"
@@ -313,6 +318,12 @@ def explain_interval(totals: Totals) -> str:
         return (
             f"At least {low:,.0f} labels are wrong, but how many more cannot be told: rules seem to have made the "
             "labels, and their errors do not show."
+        )
+    if totals.suspected is not None:
+        return (
+            f"These labels cannot tell noise from classes that overlap. Between {low:,.0f} and {high:,.0f} of "
+            f"{totals.n_rows:,} are wrong; about {totals.suspected:,.0f}, if people made them and err as they usually "
+            "do."
         )
     share = f"{totals.total / totals.n_rows:.1%}"
     condition = ", if the annotators err independently of each other; errors that they share come on top"
@@ -452,6 +463,7 @@ def summarize(errors: LabelErrors, totals: Totals | None = None) -> dict[str, An
         "expected_errors": totals.total,
         "error_rate": totals.total / totals.n_rows,
         "expected_errors_interval": list(totals.interval),
+        "suspected_errors": totals.suspected,
         "by_rules": totals.by_rules,
         "explanation": explain_counts(totals),
         "count": explain_interval(totals),

@@ -150,7 +150,13 @@ class _Problem:
 
 
 def fit_varying(
-    p: FloatArray, codes: IntArray, transition: FloatArray, weights: FloatArray | None = None, seed: int = 0
+    p: FloatArray,
+    codes: IntArray,
+    transition: FloatArray,
+    weights: FloatArray | None = None,
+    seed: int = 0,
+    *,
+    presumed: bool = False,
 ) -> VaryingNoise:
     """Return the noise that explains the noisy labels best, given P(clean = k | x) from models that did not see them.
 
@@ -168,6 +174,8 @@ def fit_varying(
         Noisy labels, T[i, j] = P(noisy = j | clean = i) that explains them through p, and sample weights.
     seed : int, default=0
         Of the rows that are drawn if there are many.
+    presumed : bool, default=False
+        Whether people are taken to have made the labels, so that a T with hardly any noise needs no such support.
     """
     n, c = p.shape
     rows = np.random.default_rng(seed).permutation(n)[: int(np.clip(NUMBERS // c, 1_000, MOST_ROWS))]
@@ -185,7 +193,7 @@ def fit_varying(
     log_prior -= logsumexp(log_prior)
     evidence = float(logsumexp(log_prior - np.array([value for _, value in by_slope])) + loss)
     power = min(1.0, WORTH / len(rows))
-    if evidence + (FAVOR if rate > LEAST_NOISE else -FAVOR) < 0:
+    if evidence + (FAVOR if presumed or rate > LEAST_NOISE else -FAVOR) < 0:
         near = [problem.fit(constant, {0: constant[0] + d, 2: 0.0}) for d in 2 * SHARPNESSES]
         low, high = _quantiles([problem.wrong(t) for t, _ in near], np.array([-power * value for _, value in near]))
         around = problem.wrong(constant)
