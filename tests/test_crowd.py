@@ -374,6 +374,37 @@ def test_the_default_model_learns_from_several_annotators(tmp_path):
         CorrectedClassifier(transition=np.eye(3)).fit(X, Y)
 
 
+@pytest.mark.parametrize("tree", [True, False])
+def test_another_order_of_the_rows_changes_nothing_with_several_annotators(tree):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.tree import DecisionTreeClassifier
+
+    Y, y, _ = drawn(n=120, m=6, missing=0.6)
+    X, weights = features(y), np.random.default_rng(1).uniform(0.5, 2, size=120)
+    X[:10] = X[10:20]  # rows that differ in their labels only
+    Y[40] = -1  # a row that nobody labeled
+    order = np.random.default_rng(2).permutation(120)
+    estimator = DecisionTreeClassifier(min_samples_leaf=5) if tree else LogisticRegression()
+    one, two = (
+        CorrectedClassifier(estimator, random_state=0).fit(X[rows], Y[rows], sample_weight=weights[rows])
+        for rows in (np.arange(120), order)
+    )
+    X_new = features(y, seed=1)
+    np.testing.assert_allclose(two.predict_proba(X_new), one.predict_proba(X_new), atol=1e-9)
+    kept = order[order != 40]  # what is known about rows is in the order of those with a label
+    place = kept - (kept > 40)
+    np.testing.assert_allclose(two.oof_proba_, one.oof_proba_[place], atol=1e-9)
+    for name in ("posterior_", "confidence_", "next_label_value_"):
+        ours, theirs = (getattr(model.annotator_model_, name) for model in (one, two))
+        np.testing.assert_allclose(theirs, ours[place], atol=1e-9)
+    crowd = one.annotator_model_
+    np.testing.assert_array_equal(crowd.annotations_.counts, annotations_of(np.delete(Y, 40, axis=0)).counts)
+    np.testing.assert_array_equal(crowd.consensus_, crowd.fit_.posterior.argmax(axis=1))
+    found, again = (find_label_errors(X[rows], Y[rows], estimator, random_state=0) for rows in (np.sort(kept), kept))
+    np.testing.assert_allclose(again.scores, found.scores[place], atol=1e-9)
+    np.testing.assert_array_equal(again.given, found.given[place])
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_labels_take_seconds():
     import time
