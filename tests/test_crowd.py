@@ -211,14 +211,41 @@ def test_a_classifier_is_one_more_witness():
         assert model.consensus_.tolist() == model.fit_.posterior.argmax(axis=1).tolist()
 
 
+def test_posteriors_at_a_power_do_not_discount_classes_that_nobody_gave():
+    Y, _, _ = drawn(n=60, m=4)
+    model = AnnotatorModel().fit(Y)
+    powers = np.linspace(0, 1, 60)
+    for labels, q, t, found in zip(Y, model.fit_.posterior, powers, model.posterior_at(powers), strict=True):
+        given = np.isin([0, 1, 2], labels)
+        p = np.where(given, q, q / model.fit_.ungiven) ** t
+        np.testing.assert_allclose(found, p / p.sum(), atol=1e-9)
+    joined = AnnotatorModel().fit(Y, proba=np.full((60, 3), 1 / 3))  # a classifier knows which classes are likely
+    np.testing.assert_allclose(joined.posterior_at(), joined.fit_.posterior, atol=1e-9)
+
+
 def test_the_audit_counts_the_wrong_votes_of_independent_annotators():
-    covered = 0
+    covered, counted, wrong = 0, 0.0, 0
     for seed in range(10):
-        Y, y, _ = drawn(n=600, m=7, missing=0.2, accuracy=(0.6, 0.8), seed=seed)
+        Y, y, _ = drawn(n=400, seed=seed)
         found = find_label_errors(y=Y)
         low, high = found.interval
         covered += low <= np.sum(found.given != y) <= high
-    assert covered >= 7
+        counted, wrong = counted + found.total, wrong + np.sum(found.given != y)
+        assert low <= found.total <= high
+    assert covered >= 8
+    assert counted == pytest.approx(wrong, rel=0.15)
+
+
+def test_the_interval_of_the_audit_ends_where_all_annotators_of_a_row_are_one():
+    copied = np.random.default_rng(0).random((500, 5)) < 0.6  # of an annotator who is right in 70 % of the rows
+    y = np.random.default_rng(1).integers(2, size=500)
+    first = np.where(np.random.default_rng(2).random(500) < 0.7, y, 1 - y)
+    own = np.where(np.random.default_rng(3).random((500, 5)) < 0.8, y[:, None], 1 - y[:, None])
+    found = find_label_errors(y=np.where(copied, first[:, None], own))
+    assert found.interval[0] < np.sum(found.given != y) < found.interval[1]
+    single = find_label_errors(y=np.where(np.arange(5) == np.arange(500)[:, None] % 5, own, -1))
+    chance = 1.645 * np.sqrt(np.sum(single.scores * (1 - single.scores)))  # with one label per row, all there is
+    assert single.interval[1] == pytest.approx(single.total + chance, rel=1e-3)
 
 
 def test_annotators_that_copy_depend_on_each_other():

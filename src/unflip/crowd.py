@@ -670,6 +670,19 @@ class AnnotatorModel(BaseEstimator):
         posterior: FloatArray = softmax(power * np.log(np.maximum(self.fit_.posterior, TINY)), axis=1)
         return posterior
 
+    def posterior_at(self, power: ArrayLike = 1.0) -> FloatArray:
+        """Return P(class | labels of the row) with the evidence raised to a power, to count wrong labels by.
+
+        The power is a number, or one per row: 1 counts n labels of a row as independent, 1 / n counts them as one. A
+        class that nobody gave is not less likely beforehand here. That helps the consensus, and makes counts too low.
+        """
+        check_is_fitted(self)
+        counts = self.annotations_.counts
+        logs = np.log(np.maximum(self.fit_.posterior, TINY))
+        logs[(counts == 0) & (counts.sum(axis=1, keepdims=True) > 0)] -= np.log(self.fit_.ungiven)
+        posterior: FloatArray = softmax(np.asarray(power).reshape(-1, 1) * logs, axis=1)
+        return posterior
+
     def _restore(self, a: Annotations, place: IntArray) -> None:
         """Put what is known about each row into another order, after a fit to the rows ``place`` of ``a``."""
         back = np.argsort(place)
