@@ -211,14 +211,41 @@ def test_a_classifier_is_one_more_witness():
         assert model.consensus_.tolist() == model.fit_.posterior.argmax(axis=1).tolist()
 
 
+def test_posteriors_at_a_power_do_not_discount_classes_that_nobody_gave():
+    Y, _, _ = drawn(n=60, m=4)
+    model = AnnotatorModel().fit(Y)
+    powers = np.linspace(0, 1, 60)
+    for labels, q, t, found in zip(Y, model.fit_.posterior, powers, model.posterior_at(powers), strict=True):
+        given = np.isin([0, 1, 2], labels)
+        p = np.where(given, q, q / model.fit_.ungiven) ** t
+        np.testing.assert_allclose(found, p / p.sum(), atol=1e-9)
+    joined = AnnotatorModel().fit(Y, proba=np.full((60, 3), 1 / 3))  # a classifier knows which classes are likely
+    np.testing.assert_allclose(joined.posterior_at(), joined.fit_.posterior, atol=1e-9)
+
+
 def test_the_audit_counts_the_wrong_votes_of_independent_annotators():
-    covered = 0
+    covered, counted, wrong = 0, 0.0, 0
     for seed in range(10):
-        Y, y, _ = drawn(n=600, m=7, missing=0.2, accuracy=(0.6, 0.8), seed=seed)
+        Y, y, _ = drawn(n=400, seed=seed)
         found = find_label_errors(y=Y)
         low, high = found.interval
         covered += low <= np.sum(found.given != y) <= high
-    assert covered >= 7
+        counted, wrong = counted + found.total, wrong + np.sum(found.given != y)
+        assert low <= found.total <= high
+    assert covered >= 8
+    assert counted == pytest.approx(wrong, rel=0.15)
+
+
+def test_the_interval_of_the_audit_ends_where_all_annotators_of_a_row_are_one():
+    copied = np.random.default_rng(0).random((500, 5)) < 0.6  # of an annotator who is right in 70 % of the rows
+    y = np.random.default_rng(1).integers(2, size=500)
+    first = np.where(np.random.default_rng(2).random(500) < 0.7, y, 1 - y)
+    own = np.where(np.random.default_rng(3).random((500, 5)) < 0.8, y[:, None], 1 - y[:, None])
+    found = find_label_errors(y=np.where(copied, first[:, None], own))
+    assert found.interval[0] < np.sum(found.given != y) < found.interval[1]
+    single = find_label_errors(y=np.where(np.arange(5) == np.arange(500)[:, None] % 5, own, -1))
+    chance = 1.645 * np.sqrt(np.sum(single.scores * (1 - single.scores)))  # with one label per row, all there is
+    assert single.interval[1] == pytest.approx(single.total + chance, rel=1e-3)
 
 
 def test_annotators_that_copy_depend_on_each_other():
@@ -372,6 +399,37 @@ def test_the_default_model_learns_from_several_annotators(tmp_path):
         estimate_transition(X, Y, method="hoc")
     with pytest.raises(ValueError, match="leave transition out"):
         CorrectedClassifier(transition=np.eye(3)).fit(X, Y)
+
+
+@pytest.mark.parametrize("tree", [True, False])
+def test_another_order_of_the_rows_changes_nothing_with_several_annotators(tree):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.tree import DecisionTreeClassifier
+
+    Y, y, _ = drawn(n=120, m=6, missing=0.6)
+    X, weights = features(y), np.random.default_rng(1).uniform(0.5, 2, size=120)
+    X[:10] = X[10:20]  # rows that differ in their labels only
+    Y[40] = -1  # a row that nobody labeled
+    order = np.random.default_rng(2).permutation(120)
+    estimator = DecisionTreeClassifier(min_samples_leaf=5) if tree else LogisticRegression()
+    one, two = (
+        CorrectedClassifier(estimator, random_state=0).fit(X[rows], Y[rows], sample_weight=weights[rows])
+        for rows in (np.arange(120), order)
+    )
+    X_new = features(y, seed=1)
+    np.testing.assert_allclose(two.predict_proba(X_new), one.predict_proba(X_new), atol=1e-9)
+    kept = order[order != 40]  # what is known about rows is in the order of those with a label
+    place = kept - (kept > 40)
+    np.testing.assert_allclose(two.oof_proba_, one.oof_proba_[place], atol=1e-9)
+    for name in ("posterior_", "confidence_", "next_label_value_"):
+        ours, theirs = (getattr(model.annotator_model_, name) for model in (one, two))
+        np.testing.assert_allclose(theirs, ours[place], atol=1e-9)
+    crowd = one.annotator_model_
+    np.testing.assert_array_equal(crowd.annotations_.counts, annotations_of(np.delete(Y, 40, axis=0)).counts)
+    np.testing.assert_array_equal(crowd.consensus_, crowd.fit_.posterior.argmax(axis=1))
+    found, again = (find_label_errors(X[rows], Y[rows], estimator, random_state=0) for rows in (np.sort(kept), kept))
+    np.testing.assert_allclose(again.scores, found.scores[place], atol=1e-9)
+    np.testing.assert_array_equal(again.given, found.given[place])
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
 from unflip.transition._cross_fit import ALPHA, standard_errors
-from unflip.transition._row_order import in_caller_order, row_order
+from unflip.transition._row_order import in_caller_order, row_order, sparse_ranks
 from unflip.transition.stacked import StackedEM, default_models, make_folds, noise_rate
 from unflip.transition.volmin import VolMin
 
@@ -329,11 +329,15 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         # The labels are checked already; most votes of all rows may be for one class, and others still have samples.
         X, _, weights = self._check_data(X, np.repeat(a.classes[:1], a.n_rows), sample_weight, a.classes)
         self.classes_, c = a.classes, len(a.classes)
-        n_rows, labeled = a.n_rows, np.flatnonzero(a.counts.sum(axis=1) > 0)
-        if len(labeled) < n_rows:  # the others teach nothing
-            X, a = _safe_indexing(X, labeled), a.take(labeled)
-            weights = None if weights is None else weights[labeled]
-            groups = None if groups is None else np.asarray(groups)[labeled]
+        n_rows, given = a.n_rows, a.counts.sum(axis=1) > 0
+        order = np.arange(n_rows)
+        if isinstance(self.cv, Integral):
+            check_consistent_length(order, groups)
+            order = row_order(X, sparse_ranks(a.by_column), weights, groups)
+        order, labeled = order[given[order]], np.flatnonzero(given)  # rows without a label teach nothing
+        X, as_given, a = _safe_indexing(X, order), a.take(labeled), a.take(order)
+        weights = None if weights is None else weights[order]
+        groups = None if groups is None else np.asarray(groups)[order]
         random = check_random_state(self.random_state)
         crowd = AnnotatorModel().fit(a)
         # Models learn from posteriors before they are made less sure, which would only blur what they learn.
@@ -356,16 +360,17 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
                 break
             crowd.fit(a, proba=prior)
             q = crowd.fit_.posterior
-        self.annotator_model_ = crowd
+        place, self.annotator_model_ = np.searchsorted(labeled, order), crowd
         self.transition_, self.class_prior_ = crowd.transition_, crowd.class_prior_
         size = (a.counts.sum(axis=1) @ q)[:, np.newaxis]  # labels of each class
         self.transition_std_ = np.sqrt(self.transition_ * (1 - self.transition_) / np.maximum(size, 1))
-        self.overlap_, self.oof_proba_ = False, prior if held_out else None
+        self.overlap_, self.oof_proba_ = False, in_caller_order(prior, place) if held_out else None
         self.alternatives_: list[FloatArray] = []
         codes = q.argmax(axis=1)
         self._fit_to_posterior(X, codes, q, weights, models, shares, kind)
         self.candidates_ = self._crowd_candidates(held_out, shares, alone, weights) if kind == "auto" else []
         self.notes_ = list(_crowd_sentences(crowd, n_rows))
+        crowd._restore(as_given, place)
         return self
 
     def _fit_to_posterior(

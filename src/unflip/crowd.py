@@ -45,13 +45,21 @@ class Annotations(NamedTuple):
         return flat.reshape(self.n_rows, c).astype(np.float64)
 
     def take(self, rows: IntArray) -> "Annotations":
-        """Return the labels of some rows, numbered in their order."""
+        """Return the labels of some rows, numbered in their order, and sorted by row, annotator and label."""
         place = np.full(self.n_rows, -1)
         place[rows] = np.arange(len(rows))
-        kept = place[self.rows] >= 0
+        order = np.lexsort([self.codes, self.annotators, place[self.rows]])
+        order = order[place[self.rows[order]] >= 0]
         return self._replace(
-            rows=place[self.rows[kept]], annotators=self.annotators[kept], codes=self.codes[kept], n_rows=len(rows)
+            rows=place[self.rows[order]], annotators=self.annotators[order], codes=self.codes[order], n_rows=len(rows)
         )
+
+    @property
+    def by_column(self) -> sparse.csr_array:
+        """How often each annotator gave each class, shape (n_rows, n_annotators * n_classes)."""
+        c = len(self.classes)
+        columns = self.annotators * c + self.codes
+        return sparse.csr_array((np.ones(len(columns)), (self.rows, columns)), shape=(self.n_rows, len(self.names) * c))
 
     @property
     def majority(self) -> IntArray:
@@ -174,7 +182,7 @@ def fit_annotators(
     """
     n, m, c = a.n_rows, len(a.names), len(a.classes)
     votes = a.counts
-    S = sparse.csr_array((np.ones(len(a.rows)), (a.rows, a.annotators * c + a.codes)), shape=(n, m * c))
+    S = a.by_column
     start = np.maximum(votes.sum(axis=0), TINY) / votes.sum()
     q = np.where(votes.sum(axis=1, keepdims=True) > 0, votes, start if proba is None else proba)
     q = np.maximum(q, TINY) / q.sum(axis=1, keepdims=True)
@@ -661,6 +669,27 @@ class AnnotatorModel(BaseEstimator):
         # The prior, or the classifier's word, is discounted as well, so that the consensus stays the likeliest class.
         posterior: FloatArray = softmax(power * np.log(np.maximum(self.fit_.posterior, TINY)), axis=1)
         return posterior
+
+    def posterior_at(self, power: ArrayLike = 1.0) -> FloatArray:
+        """Return P(class | labels of the row) with the evidence raised to a power, to count wrong labels by.
+
+        The power is a number, or one per row: 1 counts n labels of a row as independent, 1 / n counts them as one. A
+        class that nobody gave is not less likely beforehand here. That helps the consensus, and makes counts too low.
+        """
+        check_is_fitted(self)
+        counts = self.annotations_.counts
+        logs = np.log(np.maximum(self.fit_.posterior, TINY))
+        logs[(counts == 0) & (counts.sum(axis=1, keepdims=True) > 0)] -= np.log(self.fit_.ungiven)
+        posterior: FloatArray = softmax(np.asarray(power).reshape(-1, 1) * logs, axis=1)
+        return posterior
+
+    def _restore(self, a: Annotations, place: IntArray) -> None:
+        """Put what is known about each row into another order, after a fit to the rows ``place`` of ``a``."""
+        back = np.argsort(place)
+        fit, self.annotations_ = self.fit_, a
+        self.fit_ = fit._replace(posterior=fit.posterior[back], guesses=fit.guesses[back])
+        for name in ("posterior_", "consensus_", "confidence_", "next_label_value_"):
+            setattr(self, name, getattr(self, name)[back])
 
     def next_rows(self, n: int | None = None) -> IntArray:
         """Return the rows for which one more label is expected to tell most, the first ones first."""

@@ -94,7 +94,9 @@ def test_a_saved_model_judges_one_label_per_row(files):
 def test_the_count_of_wrong_labels_names_its_assumption(files):
     table, _ = read(files, "wide")
     errors = find_label_errors(None, table.annotations)
-    assert "err independently of each other; errors that they share come on top" in explain_interval(Totals.of(errors))
+    said = explain_interval(Totals.of(errors))
+    assert "even if the annotators err independently" in said
+    assert "if they share their errors, which labels alone cannot tell" in said
 
 
 def test_labels_are_the_same_whoever_wrote_them(tmp_path):

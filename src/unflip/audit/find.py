@@ -135,9 +135,11 @@ class LabelErrors:
     def interval(self) -> tuple[float, float]:
         """Between which numbers the number of wrong labels lies with probability 0.9.
 
-        It allows for what the labels cannot tell about the noise; if T was given, or for several annotators, only for
-        chance. Annotators who share errors make the number too low and the interval too narrow: in ten sets with known
-        truth 19 % of the majority votes are wrong on average, and 11 % are expected to be.
+        It allows for what the labels cannot tell about the noise; if T was given, only for chance. For several
+        annotators it begins at the number of wrong labels if they err independently, and ends at that if the labels of
+        a row say no more than a single one, each with its chance: which errors they share does not show in labels. In
+        ten sets with known truth, 19 % of the majority votes are wrong on average, 12 % are expected to be, and the
+        interval always covers the truth.
 
         If it is ``undecided`` whether there is noise, the interval begins at 0 and ends at the number of labels that
         would differ from a second draw out of q(x) = P(noisy | x), sum_i 1 - q_given(x_i): people who know no more than
@@ -157,8 +159,16 @@ class LabelErrors:
         n, total = len(self.scores), self.total
         if self.noise is not None:
             return min(self.noise.low * n, total), max(self.noise.high * n, total)
-        error = norm.ppf(0.95) * float(np.sqrt(np.sum(self.scores * (1 - self.scores))))
-        return max(total - error, 0.0), min(total + error, float(n))
+        few = many = self.scores
+        if self.annotators is not None:
+            n_labels = self.annotators.annotations_.counts.sum(axis=1)
+            wrong = self.given[:, np.newaxis] != self.classes
+            few, many = ((self.annotators.posterior_at(p) * wrong).sum(axis=1) for p in (1.0, 1 / n_labels))
+        low, high = (
+            float(p.sum() + side * np.sqrt((p * (1 - p)).sum()))
+            for p, side in ((few, norm.ppf(0.05)), (many, norm.ppf(0.95)))
+        )
+        return min(max(low, 0.0), total), max(min(high, float(n)), total)
 
     def accuracy(self, y_pred: ArrayLike | None = None, confidence: float = 0.95) -> CleanAccuracy:
         """Return the estimated accuracy of predictions on the clean labels of these samples, with an interval.
@@ -351,10 +361,11 @@ def _judged_crowd(
         model.fit(X, a, sample_weight=sample_weight, groups=groups)
         crowd, proba, candidates, notes = model.annotator_model_, model.oof_proba_, model.candidates_, model.notes_
     # Not posterior_: its discount for shared errors would count as many wrong labels where annotators share none.
-    q, votes, rows = crowd.fit_.posterior, a.majority, np.arange(a.n_rows)
-    best = q.argmax(axis=1)
-    suggested = np.where(q[rows, votes] >= q[rows, best], votes, best)
-    scores = 1 - q[rows, votes]
+    q, votes, rows = crowd.posterior_at(crowd.temperature_), a.majority, np.arange(a.n_rows)
+    likely = crowd.fit_.posterior
+    best = likely.argmax(axis=1)
+    suggested = np.where(likely[rows, votes] >= likely[rows, best], votes, best)
+    scores = np.clip(1 - q[rows, votes], 0, 1)
     T = q.T @ np.eye(len(a.classes))[votes] + np.eye(len(a.classes))  # of the votes; a class may have no row
     return LabelErrors(
         classes=a.classes,

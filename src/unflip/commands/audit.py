@@ -326,11 +326,14 @@ def explain_interval(totals: Totals) -> str:
             "do."
         )
     share = f"{totals.total / totals.n_rows:.1%}"
-    condition = ", if the annotators err independently of each other; errors that they share come on top"
-    return (
-        f"About {totals.total:,.0f} of {totals.n_rows:,} labels ({share}) are wrong, with 90 % probability between "
-        f"{low:,.0f} and {high:,.0f}{condition * totals.by_several}."
-    )
+    about = f"About {totals.total:,.0f} of {totals.n_rows:,} labels ({share}) are wrong"
+    if totals.by_several:
+        return (
+            f"{about}: at least {low:,.0f} even if the annotators err independently of each other, and up to "
+            f"{high:,.0f} if they share their errors, which labels alone cannot tell. Real annotators usually share "
+            "some."
+        )
+    return f"{about}, with 90 % probability between {low:,.0f} and {high:,.0f}."
 
 
 def write_audit(

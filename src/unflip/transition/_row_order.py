@@ -68,8 +68,12 @@ def _values(X: Any, rows: IntArray) -> list[Any]:
     """Return columns that order the rows by their values, the first column last."""
     if not sparse.issparse(X):
         return list(X[rows].T[::-1])
-    X = X[rows]
+    return [sparse_ranks(X[rows])]
+
+
+def sparse_ranks(X: Any) -> IntArray:
+    """Return numbers that order the rows of a CSR matrix by what is in them; rows that are equal have the same one."""
     X.sum_duplicates()
     entries = [(tuple(X.indices[a:b]), tuple(X.data[a:b])) for a, b in pairwise(X.indptr)]
     ranks = {entry: rank for rank, entry in enumerate(sorted(set(entries)))}
-    return [np.array([ranks[entry] for entry in entries])]
+    return np.array([ranks[entry] for entry in entries])
