@@ -47,6 +47,7 @@ REGIONS = (10, 15, 20, 30, 50, 80, 120, 200)  # sizes of the regions that bound 
 LEVEL = 0.1  # the probability that the bound of a class is wrong, over all models and regions
 DOMINANCE = 1.25  # the diagonal of a row is at least so many times its largest other entry
 WORST_CONDITION = 10.0  # that of pair flips at 0.45; T^-1 magnifies what is beyond
+EVIDENCE = 0.5  # standard errors by which noise must explain held-out labels better than no noise
 UNEVEN = 2.5  # standard errors by which a T with more than one rate must lead the symmetric one
 VAIN = 0.5  # standard errors by which a bias of the classes must raise the accuracy on the labels as they are
 CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
@@ -54,6 +55,7 @@ SURE, SURE_ROWS = 0.9, 0.05  # the probability of their class that so many rows 
 EXCHANGED = 0.05  # see one_way
 POSSIBLE = 0.001  # of T that is spread evenly, so that no flip is ruled out
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
+SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
 UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
 SHARPNESS = (0.5, 4.0)  # of temperatures; models that know nothing would be flattened until a bias decides
 MIXING = 100.0  # precision of the prior of what mixes the classes in a calibration
@@ -262,9 +264,9 @@ class StackedEM(BaseEstimator):
     must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way; and a T
     with more than one rate must lead the symmetric one by 2.5 standard errors of the difference. T = I and the
     symmetric T, which do not mix the classes, are calibrated by a map softmax(A log p + b) that does, if that is better
-    (for 3 to 20 classes). If T does not lead, or the estimated rate is below 2 %, T is the identity, and ``overlap_``
-    tells whether noise remains possible. Below three standard errors the posteriors of both explanations are averaged,
-    with the weights that make held-out labels likeliest.
+    (for 3 to 20 classes). If T does not lead, or the estimated rate is below 2 % (5 % unless the lead is three standard
+    errors), T is the identity, and ``overlap_`` tells whether noise remains possible. Below three standard errors the
+    posteriors of both explanations are averaged, with the weights that make held-out labels likeliest.
 
     *Flips in both directions.* Two classes that share a region, such as the digits 6 and 9 in features that ignore
     rotation, cannot be told from two classes that noise exchanges. So unless T is symmetric, or there are only two
@@ -417,7 +419,8 @@ class StackedEM(BaseEstimator):
         self.suspected_ = np.eye(c) if stack is None else stack.transition
         # Between two classes an exchange is symmetric noise.
         T = self.suspected_ if shape in ("symmetric", "given") or c == 2 else one_way(self.suspected_, noisy_prior)
-        found = given is not None or (self.evidence_ > 0 and noise_rate(noisy_prior, T) > LEAST_RATE)
+        least = LEAST_RATE if self.evidence_ > CERTAIN else SMALL_RATE
+        found = given is not None or (self.evidence_ > EVIDENCE and noise_rate(noisy_prior, T) > least)
         self.shape_ = shape if found else "none"
         more = noise_rate(noisy_prior, self.suspected_) - found * noise_rate(noisy_prior, T) > LEAST_RATE
         p = None if stack is None else stack.mean(posteriors)
