@@ -30,7 +30,7 @@ from unflip.transition._cross_fit import (
 )
 
 ALPHA = 2.0  # penalty, times the mean squared norm of a row
-TOL, MOST = 1e-3, 100  # relative residual and iterations of the solver; more changed no third digit of T
+TOL, MOST = 3e-3, 100  # relative residual and iterations of the solver; 1e-6 changed T by 0.006 at most
 FOLDS = 5
 COLUMNS = 20  # that one run of the solver has: classes times folds
 ROUNDS, STEPS = 5, 30  # of inversion, and of EM within each
@@ -109,8 +109,9 @@ class RidgeEM(BaseEstimator):
         """Fit to noisy labels ``y`` of any kind; a dense ``X`` is made sparse."""
         X, codes, weights = check_training_data(self, X, y, sample_weight, classes=self.classes)
         c, w = len(self.classes_), np.ones(len(codes)) if weights is None else weights
-        counted = np.flatnonzero(w > 0)
-        X, codes, w = sparse.csr_array(X)[counted], codes[counted], w[counted]
+        X, counted = sparse.csr_array(X), np.flatnonzero(w > 0)
+        if len(counted) < len(w):
+            X, codes, w = X[counted], codes[counted], w[counted]
         w = w * max(1.0, len(w) / w.sum())  # less than one label per row would leave everything to the penalty
         folds = row_keys(X) % FOLDS  # equal rows are held out together
         if len(np.unique(folds)) < 2:
@@ -204,9 +205,11 @@ def _unit_rows(X: Any, w: FloatArray) -> tuple[Any, float]:
 
     So float32 holds squares of any unit.
     """
-    X = sparse.csr_array(X).astype(np.float64, copy=False)
-    norm = float(np.sqrt(w @ X.power(2).sum(axis=1) / w.sum())) or 1.0
-    return (X / norm).astype(np.float32), norm
+    X = sparse.csr_array(X)
+    data = X.data.astype(np.float64, copy=False)
+    squares = sparse.csr_array((data**2, X.indices, X.indptr), X.shape)
+    norm = float(np.sqrt(w @ (squares @ np.ones(X.shape[1])) / w.sum())) or 1.0
+    return sparse.csr_array(((data / norm).astype(np.float32), X.indices, X.indptr), X.shape), norm
 
 
 def suits_ridge(X: Any, n_classes: int) -> bool:
