@@ -10,7 +10,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.linear_model import BayesianRidge, LogisticRegression, LogisticRegressionCV, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
@@ -139,6 +139,22 @@ class TestAutomatic:
         X, noisy, X_test, y_test = blobs
         model = CorrectedClassifier(cv=3, random_state=0).fit(sparse.csr_array(X), noisy)
         assert model.score(sparse.csr_array(X_test), y_test) > 0.9
+
+    def test_words(self):
+        """Naive Bayes is far less sure of words than it should be, whatever labels it learns; the blend is not."""
+        random = np.random.default_rng(0)
+        y = random.integers(3, size=2400)
+        rank = np.arange(1200)
+        own = (rank % 12 == 8 + np.arange(3)[:, np.newaxis]) & (rank >= 20)  # rare words are typical of a class
+        words = (1 + 5 * own) / (1 + rank)
+        counts = np.stack([random.multinomial(15, p / p.sum()) for p in words[y]])
+        X = TfidfTransformer().fit_transform(sparse.csr_array(counts.astype(float)))
+        noisy = corrupt(y[:1000], symmetric(3, 0.3), random_state=0)
+        model = CorrectedClassifier(cv=3, random_state=0).fit(X[:1000], noisy)
+        p = model.predict_proba(X[1000:])
+        right = p.argmax(axis=1) == y[1000:]
+        assert right.mean() > 0.8
+        assert abs(p.max(axis=1).mean() - right.mean()) < 0.12  # 0.24 with the weights of the models of noisy labels
 
     def test_same_seed_same_result(self, blobs):
         X, noisy, X_test, _ = blobs

@@ -298,8 +298,8 @@ def _full_disk_is_said(target: Path) -> Iterator[None]:
 def full_disk(error: BaseException | None) -> int | None:
     """Return the number by which the system says that there is no room, if that is the cause of an error."""
     while error is not None:
-        # pyarrow and safetensors put the number into the text.
-        said = re.search(r"\b(?:os error|errno) (\d+)\b", str(error), re.IGNORECASE)
+        # pyarrow and safetensors put the number into the text, safetensors before 0.5 in Rust's way.
+        said = re.search(r"\b(?:os error|errno|Os { code:) (\d+)\b", str(error), re.IGNORECASE)
         for number in (getattr(error, "errno", None), int(said[1]) if said else None):
             if number in FULL:
                 return number

@@ -207,8 +207,11 @@ def check_range(X: Any, names: Any = None, *, fitting: bool = True) -> Any:
     if 0 in X.shape or X.dtype.kind != "f":
         return X
     if sparse.issparse(X):
+        sizes = np.abs(X.data[: X.nnz])
+        if sizes.min(initial=1) >= 1 / SINGLE and sizes.max(initial=1) <= SINGLE:  # no need to look at each column
+            return X
         size: Any = np.zeros(X.shape[1])
-        np.maximum.at(size, X.tocoo().col, np.abs(X.data[: X.nnz]).astype(np.float64))
+        np.maximum.at(size, X.tocoo().col, sizes.astype(np.float64))
     else:
         size = np.maximum(np.fmax.reduce(X, axis=0), -np.fmin.reduce(X, axis=0)).astype(np.float64)
     over, under = size > LARGEST, (size > 0) & (size < SMALLEST)

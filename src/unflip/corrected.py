@@ -39,9 +39,9 @@ from unflip.metrics import CleanAccuracy, clean_accuracy
 from unflip.models import Savable
 from unflip.models.arrays import Blend as SavedBlend
 from unflip.models.arrays import as_arrays
-from unflip.transition._cross_fit import ALPHA, standard_errors
+from unflip.transition._cross_fit import ALPHA, is_wide, standard_errors
 from unflip.transition._row_order import in_caller_order, row_order, sparse_ranks
-from unflip.transition.stacked import StackedEM, default_models, make_folds, noise_rate
+from unflip.transition.stacked import Stack, StackedEM, default_models, fit_stack, make_folds, noise_rate
 from unflip.transition.volmin import VolMin
 
 LEAST_WEIGHT = 0.02  # classes of a row that are less likely are left out
@@ -499,16 +499,35 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         if name != BLEND:
             self.estimator_ = self._member(models, name, X, codes, R, weights)
             return
+        bare = np.eye(1, 1 + c)[0]
+        if R is not None and is_wide(X) and "extra-trees" not in models:  # all of them are fast
+            stack = self._soft_stack(models, X, codes, R, weights)._replace(calibration=bare)
+        elif R is not None:  # soft labels are calibrated already
+            stack = stack._replace(temperatures=np.ones(len(w.names_)), calibration=bare)
         shares = dict(zip(w.names_, stack.weights, strict=True))
         sharpness = dict(zip(w.names_, stack.temperatures, strict=True))
         sharpness[JOINT] = 1.0  # the fit found its own
         shares = {key: share for key, share in shares.items() if share > LEAST_SHARE}
         members = [self._member(models, key, X, codes, R, weights) for key in shares]
         share = np.array(list(shares.values())) / sum(shares.values())
-        if corrected:  # soft labels are calibrated already
-            self.estimator_ = Blend(members, share, np.ones(len(share)), np.eye(1, 1 + c)[0])
-        else:
-            self.estimator_ = Blend(members, share, np.array([sharpness[k] for k in shares]), stack.calibration)
+        self.estimator_ = Blend(members, share, np.array([sharpness[key] for key in shares]), stack.calibration)
+
+    def _soft_stack(
+        self, models: dict[str, Any], X: Any, codes: IntArray, R: FloatArray, weights: FloatArray | None
+    ) -> Stack:
+        """Return the weights and temperatures of models of words that learn soft labels R, from rows they did not see.
+
+        Naive Bayes counts, so that soft labels do not calibrate it, and smoothing that suits noisy labels is too strong
+        for soft ones.
+        """
+        w = self.witness_
+        held_out = [
+            w.posteriors_[name] if name == JOINT else _soft_out_of_fold(models[name], X, R, R, weights, w.folds_)
+            for name in w.names_
+        ]
+        size = np.ones(len(codes)) if weights is None else weights * (len(codes) / weights.sum())
+        T = w.share_ * self.transition_ + (1 - w.share_) * np.eye(R.shape[1])
+        return fit_stack(held_out, codes, size, T, None)
 
     def _member(
         self, models: dict[str, Any], name: str, X: Any, codes: IntArray, R: FloatArray | None, weights: Any

@@ -144,6 +144,15 @@ def test_files_are_written(tmp_path):
     assert json.loads((tmp_path / "argilla" / ".argilla" / "dataset.json").read_text())["name"] == "unflip-audit"
 
 
+def test_answers_that_were_thrown_away_do_not_count(saved):
+    def record(name, status):
+        answer = {"label": [{"value": "b", "user_id": "u", "status": status}]}
+        return {"id": name, "fields": {"row": "x"}, "metadata": {"given": "a"}, "responses": answer}
+
+    path = saved([record("1", "submitted"), record("2", "discarded"), record("3", "draft")])
+    assert [name for name, *_ in read_answers(path)] == ["1"]
+
+
 def test_text_of_a_row():
     assert task_text(["comment"], ["it works"]) == "it works"
     assert task_text(["a", "b", "c"], ["1", "", "x"]) == "a: 1\nc: x"

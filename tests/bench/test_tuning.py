@@ -116,6 +116,7 @@ def test_a_setting_that_fails_fails_the_cell(cells, tmp_path):
 
 
 def test_a_candidate_is_trained_without_the_held_out_labels_and_scored_on_them(cells, monkeypatch):
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'unflip[deep]'")
     from unflip.deep import Trainer
 
     seen = {}

@@ -187,7 +187,7 @@ class TestCopies:
         # pairs: 1 that differs; 3, of which 2 differ; 1 that agrees
         assert finding.rate == pytest.approx(3 / 5)
         assert finding.sentence.startswith(
-            "7 rows are copies of other rows; 60.0% of the pairs of copies have different"
+            "7 rows are copies of other rows; 3 of 5 pairs of copies (60.0%) have different labels."
         )
         n = len(beans)
         assert set(finding.rows) == {0, 1, n, n + 1, n + 2}

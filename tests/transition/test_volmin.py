@@ -305,6 +305,10 @@ def test_warns_when_it_stops_early(blobs):
     X, y = blobs
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         VolMin(max_iter=2).fit(X, y)
+    enough = VolMin().fit(X, y).n_iter_ - 1  # just short of 1e-10, which changes nothing
+    VolMin(max_iter=enough).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=f"max_iter={enough}"):
+        VolMin(max_iter=enough, tol=1e-10).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,8 @@ def read_answers(path: Path) -> list[tuple[str, str | None, str, str]]:
 
 def _argilla_answers(record: dict[str, Any]) -> list[str]:
     answers = (record.get("responses") or {}).get(LABEL, [])
-    return [str(one["value"]) for one in answers if one.get("value") is not None]
+    kept = [one for one in answers if one.get("status") not in ("draft", "discarded")]  # not every export has it
+    return [str(one["value"]) for one in kept if one.get("value") is not None]
 
 
 def _label_studio_answers(task: dict[str, Any]) -> list[str]:

@@ -31,18 +31,21 @@ def solve_sparse_ridge(
     offset = np.sum(w * targets, axis=0) / total * fit_intercept
 
     def product(P: FloatArray) -> FloatArray:
-        return back(X @ P - inner(mean, P)) + alpha * P
+        result = back(X @ P - inner(mean, P))
+        result += alpha * P
+        return result
 
     def back(Z: FloatArray) -> FloatArray:
         Z = Z * w
-        result: FloatArray = X.T @ Z - mean * Z.sum(axis=0)
+        result: FloatArray = X.T @ Z
+        result -= mean * Z.sum(axis=0)
         return result
 
     diagonal = X.power(2).T @ w - total * mean**2 + alpha
     scale = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     B = back(targets - offset)
     goal = tol * np.sqrt(inner(B, B))
-    W = np.zeros_like(B) if start is None else start
+    W = np.zeros_like(B) if start is None else start.copy()
     R = B if start is None else B - product(W)
     P = Z = scale * R
     size = inner(R, Z)
@@ -52,10 +55,12 @@ def solve_sparse_ridge(
         Q = product(P)
         curvature = inner(P, Q)
         step = np.divide(size, curvature, out=np.zeros_like(size), where=curvature > 0)  # zero: nothing is left to do
-        W, R = W + step * P, R - step * Q
+        W += step * P
+        R -= step * Q
         Z = scale * R
         before, size = size, inner(R, Z)
-        P = Z + np.divide(size, before, out=np.zeros_like(size), where=before > 0) * P
+        P = P * np.divide(size, before, out=np.zeros_like(size), where=before > 0)
+        P += Z
     return W, offset - inner(mean, W)
 
 

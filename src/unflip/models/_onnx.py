@@ -331,8 +331,8 @@ def _table(graph: _Graph, preprocessor: Any) -> str:
     """Add the inputs of a table, one per column, and their features."""
     if texts := list(getattr(preprocessor, "texts_", {})):
         raise ValueError(
-            f"the column {texts[0]!r} is free text, which cannot be exported to ONNX; export model.classifier_, whose "
-            "input is what model.preprocessor_.transform makes of a table"
+            f"the column {texts[0]!r} is free text, which cannot be exported to ONNX; in Python, export "
+            "model.classifier_, whose input is what model.preprocessor_.transform makes of a table"
         )
     found = len(preprocessor.numbers_) + sum(map(len, preprocessor.categories_.values()))
     if found != (expected := len(preprocessor.get_feature_names_out())):

@@ -406,9 +406,8 @@ def _check_copies(
     if exact.differ:
         yield Finding(
             "copies",
-            f"{exact.rows:,} rows are copies of other rows{said}; {exact.rate:.1%} of the pairs of copies have "
-            f"different labels ({many(exact.differ, 'pair', 'pairs')}). Either labels are wrong, or a column is "
-            "missing.",
+            f"{exact.rows:,} rows are copies of other rows{said}; {exact.told('of copies')}. Either labels are wrong, "
+            "or a column is missing.",
             rows=_first(rows[exact.differing]),
             rate=exact.rate,
         )
@@ -416,8 +415,7 @@ def _check_copies(
     if near is not None and near.differ:
         yield Finding(
             "near copies",
-            f"{near.rows:,} rows are nearly equal to another row{near.said or said}; {near.rate:.1%} of such pairs "
-            f"have different labels ({many(near.differ, 'pair', 'pairs')}).",
+            f"{near.rows:,} rows are nearly equal to another row{near.said or said}; {near.told('of such rows')}.",
             rows=_first(rows[near.differing]),
             rate=near.rate,
         )
@@ -442,6 +440,11 @@ class Pairs:
     @property
     def rate(self) -> float:
         return self.differ / max(self.total, 1)
+
+    def told(self, kind: str) -> str:
+        have = "has" if self.differ == 1 else "have"
+        pairs = many(self.total, "pair", "pairs")
+        return f"{self.differ:,} of {pairs} {kind} ({self.rate:.1%}) {have} different labels"
 
 
 def _pairs(keys: NDArray[Any], codes: IntArray) -> Pairs:

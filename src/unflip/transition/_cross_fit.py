@@ -537,9 +537,11 @@ def fit_model(problem: Problem, T: FloatArray, start: FloatArray | None = None, 
 def fit_temperature(z: FloatArray, codes: IntArray, T: FloatArray, weights: FloatArray) -> float:
     """Return the t that makes the noisy labels most likely under softmax(t z) T."""
     columns = T[:, codes]  # (c, n)
+    z = z - z.max(axis=0)  # so that exp does not overflow, whatever t is
 
     def loss(log_t: float) -> float:
-        p = np.sum(softmax(np.exp(log_t) * z, axis=0) * columns, axis=0)
+        e = np.exp(np.exp(log_t) * z)
+        p = np.sum(e * columns, axis=0) / np.sum(e, axis=0)
         return -float(weights @ np.log(np.maximum(p, 1e-30)))
 
     return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded", options={"xatol": 1e-3}).x))

@@ -39,7 +39,7 @@ def estimate_transition(
         label is missing are left out, with a warning that counts them.
     method : str, estimator or None, default=None
         If None, :class:`VolMin` is used; for a sparse X with more than 1,024 features, such as TF-IDF,
-        :class:`RidgeEM`, which takes less time than one logistic regression there. "volmin" (:class:`VolMin`),
+        :class:`RidgeEM`, which takes about as long as one logistic regression there. "volmin" (:class:`VolMin`),
         "ridge-em" (:class:`RidgeEM`), "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t"
         (:class:`DualT`), "hoc" (:class:`HOC`), "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or
         "crossfit-em" (:class:`CrossFitEM`); or any estimator with ``fit(X, y)`` and ``transition_``, which is cloned.

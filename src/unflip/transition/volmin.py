@@ -30,6 +30,7 @@ from unflip.transition._cross_fit import (
 )
 
 LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
+ROUGH = 1e-4  # gradient below which more iterations hardly change T
 FLOOR = 1e-6  # added to the squared singular values of T in the volume
 
 
@@ -63,7 +64,8 @@ class VolMin(LinearClassifier):
         Largest number of L-BFGS iterations.
     tol : float or None, default=None
         The solver stops when no entry of the gradient is larger. If None, it is 1e-10 for small data, which are solved
-        in float64, and 1e-4 for data with n_samples x n_features x n_classes beyond a million, solved in float32.
+        in float64, and 1e-4 for data with n_samples x n_features x n_classes beyond a million, solved in float32; small
+        data that stop after ``max_iter`` iterations with a gradient below 1e-4 are then not worth a warning, either.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
@@ -239,20 +241,21 @@ class VolMin(LinearClassifier):
         """Return T, W (c, d) and b (c,) that minimize the objective."""
         c, d = len(problem.slices), problem.X.shape[1]
         small = problem.X.dtype == np.float64
-        tol = self.tol if self.tol is not None else (1e-10 if small else 1e-4)
+        tol = self.tol if self.tol is not None else (1e-10 if small else ROUGH)
         options = {"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20}
         start = np.zeros(d * c + c + c * c)
         result = minimize(objective, start, args=(problem,), jac=True, method="L-BFGS-B", options=options)
         theta = result.x
-        if result.nit >= self.max_iter:
+        stopped, gradient = result.nit >= self.max_iter, float(np.abs(result.jac).max())
+        if stopped and (self.tol is not None or gradient > ROUGH):
             warnings.warn(
-                f"VolMin stopped after max_iter={self.max_iter} iterations with a gradient of "
-                f"{np.abs(result.jac).max():.1e} (tol={tol:.1e}); T is usually good by then. Raise max_iter or tol, or "
-                "alpha if the classes are separable",
+                f"VolMin stopped after max_iter={self.max_iter} iterations with a gradient of {gradient:.1e} "
+                f"(tol={tol:.1e}); T is usually good by then. Raise max_iter or tol, or alpha if the classes are "
+                "separable",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        elif small and len(theta) <= LARGEST_POLISH:
+        elif not stopped and small and len(theta) <= LARGEST_POLISH:
             theta = _polish(theta, problem)
         self.n_iter_ = max(int(result.nit), 1)
         self.loss_ = float(result.fun)

@@ -245,6 +245,8 @@ def test_bad_settings(name, settings, message):
 
 
 def test_unknown_method():
+    with pytest.raises(ValueError, match="got an object of type Linear. Pass a network by"):
+        find_method(nn.Linear(4, 2))
     with pytest.raises(ValueError, match="unknown method 'magic'; choose one of ce, gce, coteaching"):
         make_method("magic", linear, C)
 

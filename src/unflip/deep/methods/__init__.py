@@ -20,6 +20,11 @@ __all__ = ["Method", "find_method", "make_method", *_METHODS]
 
 def find_method(name: str, **settings: Any) -> type[Method]:
     """Return the class of a method by its name; an unknown name or setting is refused with a list of the known ones."""
+    if not isinstance(name, str):
+        raise ValueError(
+            f"method must be a name, such as 'mcldce'; got an object of type {type(name).__name__}. Pass a network by "
+            "the name of its parameter, network=..."
+        )
     method: type[Method] = registry.find(name, "deep").load()
     parameters = inspect.signature(method).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
