@@ -111,7 +111,7 @@ class TestAutomatic:
         model = CorrectedClassifier(cv=3, random_state=0).fit(X, y)
         model.witness_.overlap_, model.witness_.suspected_ = True, symmetric(3, 0.3)
         (note,) = (note for note in noise_notes(model.witness_, y, None) if "overlap" in note)
-        assert "up to 30% of the labels" in note
+        assert "or 30% of the labels are wrong" in note
         model.witness_.overlap_ = False
         assert not any("overlap" in note for note in noise_notes(model.witness_, y, None))
 

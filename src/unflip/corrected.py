@@ -621,9 +621,9 @@ def noise_notes(w: StackedEM, codes: IntArray, weights: FloatArray | None) -> An
         else:
             corrected = "Only what is surely noise counts as such."
         yield (
-            f"Noise and overlapping classes cannot be told apart in these data: {rate:.0%} of the labels are wrong if "
-            f"all samples of a class are mislabeled alike, or the classes overlap. {corrected} More rows or better "
-            "features may tell."
+            "Noise and overlapping classes cannot be told apart in these data: either the classes overlap, or "
+            f"{rate:.0%} of the labels are wrong if all samples of a class are mislabeled alike. {corrected} More rows "
+            "or better features may tell."
         )
     linear = noise_rate(prior, w.linear_transition_) if found and hasattr(w, "linear_transition_") else rate
     if abs(rate - linear) > DISAGREEMENT:
