@@ -102,8 +102,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         estimates it, with the model among its own. If the labels do not show that they are noisy, T is the identity,
         and the model is fitted as it is.
     cv : int, splitter or iterable of (train, test), default=5
-        The folds that predict rows which their models did not see. An int is the number of stratified, shuffled folds;
-        with one label per row they depend neither on the order of the rows nor on the units of the features.
+        The folds that predict rows which their models did not see. An int is the number of stratified, shuffled folds,
+        which depend neither on the order of the rows nor on the units of the features.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some of them.
     random_state : int, RandomState instance or None, default=None
@@ -134,7 +134,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     blend, whose weights make held-out labels likeliest, is taken unless a single model leads it by two standard errors
     of the paired difference, and leads it with every other T that the data do not rule out. It learns through T if the
     labels show noise, and the less it trusts T the weaker the evidence is: soft labels are the average of both
-    explanations. To require a clear lead in accuracy as well lost more than it saved, with noise and without.
+    explanations.
 
     Examples
     --------
@@ -335,7 +335,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             check_consistent_length(order, groups)
             order = row_order(X, sparse_ranks(a.by_column), weights, groups)
         order, labeled = order[given[order]], np.flatnonzero(given)  # rows without a label teach nothing
-        X, as_given, a = _safe_indexing(X, order), a.take(labeled), a.take(order)
+        X, as_given, a = _safe_indexing(X, order), a if given.all() else a.take(labeled), a.take(order)
         weights = None if weights is None else weights[order]
         groups = None if groups is None else np.asarray(groups)[order]
         random = check_random_state(self.random_state)
@@ -622,8 +622,8 @@ def noise_notes(w: StackedEM, codes: IntArray, weights: FloatArray | None) -> An
             corrected = "Only what is surely noise counts as such."
         yield (
             "Noise and overlapping classes cannot be told apart in these data: either the classes overlap, or "
-            f"{rate:.0%} of the labels are wrong if all samples of a class are mislabeled alike. {corrected} More rows "
-            "or better features may tell."
+            f"{rate:.0%} of the labels are wrong if all samples of a class are mislabeled in the same way. "
+            f"{corrected} More rows or better features may tell."
         )
     linear = noise_rate(prior, w.linear_transition_) if found and hasattr(w, "linear_transition_") else rate
     if abs(rate - linear) > DISAGREEMENT:

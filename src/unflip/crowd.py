@@ -571,7 +571,7 @@ class AnnotatorModel(BaseEstimator):
     alone) to 0.45 on average, and the mean distance of ``confidence_`` from the accuracy from 10 to 5 points; the
     confidence is still up to 12 points too high where annotators share most errors, and 4 too low at the other end
     (``benchmarks/crowd.py``). A few rows that an expert labels can tell. If annotators really are independent, as in
-    simulations, ``fit_.posterior`` is calibrated, and ``posterior_`` is not sure enough. Probabilities from a
+    simulations, ``posterior_at()`` is calibrated, and ``posterior_`` is not sure enough. Probabilities from a
     classifier, ``proba``, are part of q, and so of what is discounted.
 
     References

@@ -187,12 +187,27 @@ def test_the_noise_of_labels_that_show_none_is_told_as_a_range(monkeypatch):
     random = np.random.default_rng(0)
     X = random.normal(size=(300, 2))
     gold, given = (np.where(random.random(300) < expit(1.5 * X[:, 0]), "a", "b") for _ in range(2))
-    found = unflip.audit.find_label_errors(X, given, random_state=0)  # both know no more than x
+    auditor = LabelAuditor(random_state=0).fit(X, given)
+    found = auditor.errors_  # both know no more than x
     assert found.transition.diagonal().min() == 1
     assert found.total <= found.suspected
     assert found.total < 0.5 * np.sum(gold != given)
     assert found.interval[0] <= np.sum(gold != given) <= found.interval[1]
     assert unflip.audit.find_label_errors(X, given, transition=np.eye(2), random_state=0).suspected is None
+    judged = auditor.find(X[:100], given[:100])
+    assert judged.undecided
+    assert judged.interval[0] == 0
+    assert judged.interval[1] > np.sum(gold[:100] != given[:100])
+
+
+def test_classes_far_apart_tell_that_there_is_no_noise(monkeypatch):
+    for module in ("corrected", "transition.stacked"):
+        monkeypatch.setattr(f"unflip.{module}.default_models", lambda X, c: [("logistic", LogisticRegression())])
+    X, y = make_blobs(200, centers=[[-9, 0], [9, 0], [0, 9]], random_state=0)
+    found = unflip.audit.find_label_errors(X, y, random_state=0)
+    assert not found.undecided
+    assert found.suspected is None
+    assert found.interval[1] < 3
 
 
 @pytest.mark.parametrize("wrong", [0.05, 0.3])

@@ -294,3 +294,7 @@ def test_labels_that_cannot_tell_noise_from_overlap_get_no_count(errors):
     assert explain_counts(replace(totals, n_suspects=1)) == "1 label has a likelier one."
     assert explain_counts(replace(totals, n_suspects=0)) == "No label has a likelier one."
     assert summarize(unsure)["suspected_errors"] == unsure.suspected > 0
+    assert summarize(unsure)["undecided"]
+    both = explain_interval(replace(totals, suspected=None))
+    assert both.endswith(f"the number may be anywhere between {low:,.0f} and {high:,.0f}.")
+    assert explain_interval(replace(totals, by_rules=True)).startswith("How many labels are wrong cannot be told")

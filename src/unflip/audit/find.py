@@ -36,6 +36,7 @@ Data = tuple[Any, IntArray, FloatArray | None]  # X, label codes, weights
 
 LARGEST_SEED = 2**31 - 1
 MANY_ROWS = 10_000  # that a model is taken to have learned from if it does not say
+NOTABLE = 0.01  # the share of labels that may be wrong from which on it is worth saying
 TOO_FEW = "There are too few rows to compare models, so a linear model judges the labels."
 
 
@@ -78,8 +79,9 @@ class LabelErrors:
         Whether a few words predict the labels so well that rules may have made them; then many more labels may be wrong
         than ``total``, and ``notes`` say so.
     undecided : bool
-        Whether overlapping classes explain the labels about as well as noise does, according to CorrectedClassifier.
-        Then the number of wrong labels may be anywhere in ``interval``, and if T = I, ``total`` is a lower bound.
+        Whether CorrectedClassifier cannot tell noise from classes that overlap: it averages both explanations, or T = I
+        although ``doubt`` takes at least 1 % of the labels for wrong. Then the number of wrong labels may be anywhere
+        in ``interval``.
     doubt : ndarray of shape (n_samples, n_classes) or None
         ``posterior`` if people made the labels, and err as in the sets by which the prior of VaryingNoise was chosen.
         None unless T = I for want of evidence.
@@ -404,6 +406,8 @@ class LabelAuditor(BaseEstimator):
         The classes, the T by which labels are judged, and the clean class prior.
     noise_ : VaryingNoise or None
         How the rate of wrong labels depends on the sample.
+    undecided_ : bool
+        As in :class:`LabelErrors`, of the training labels and so of those that are judged.
 
     Examples
     --------
@@ -424,6 +428,7 @@ class LabelAuditor(BaseEstimator):
     class_prior_: FloatArray
     classifier_: Any
     noise_: VaryingNoise | None
+    undecided_: bool
     _counts: Any  # of the labels that the classifier has seen, if they are known
 
     def __init__(
@@ -448,6 +453,7 @@ class LabelAuditor(BaseEstimator):
             X, y, self.classifier, self.transition, self.cv, random_state=self.random_state, **given
         )
         self.classes_, self.noise_ = self.errors_.classes, self.errors_.noise
+        self.undecided_ = self.errors_.undecided
         self.transition_ = np.mean([fold.used for fold in folds], axis=0)
         self.class_prior_ = np.mean([fold.prior for fold in folds], axis=0)
         if not hasattr(model, "classes_"):  # the models of the folds judged, none has seen all rows
@@ -469,7 +475,7 @@ class LabelAuditor(BaseEstimator):
         if T is None or not hasattr(model, "predict_proba"):
             raise ValueError(f"{type(model).__name__} has no T or no predict_proba; give T, or choose another model")
         auditor = cls(model, transition)
-        auditor.noise_ = None
+        auditor.noise_, auditor.undecided_ = None, False
         auditor.classifier_, auditor.classes_, auditor._counts = model, model.classes_, None
         T = check_transition(T, len(model.classes_))
         prior = getattr(model, "class_prior_", None)
@@ -493,7 +499,7 @@ class LabelAuditor(BaseEstimator):
         known, codes = check_labels(given := np.asarray(y), self.classes_)
         T = self.transition_
         fold = _Fold(np.arange(len(codes)), proba, noisy, T, T, self.class_prior_, False, None)
-        return _label_errors(given, known, codes, [fold], noise=self.noise_)
+        return _label_errors(given, known, codes, [fold], noise=self.noise_, undecided=self.undecided_)
 
 
 def _judged(
@@ -593,16 +599,18 @@ def _label_errors(
     told: Any = ((), ()),
     noise: VaryingNoise | None = None,
     weights: FloatArray | None = None,
+    undecided: bool = False,
 ) -> LabelErrors:
     posterior, proba = _posteriors(folds, codes)
-    doubt, undecided = None, False
+    doubt, doubted = None, False
     if noise is None and all(fold.estimated for fold in folds):
         noise = fit_varying(proba, codes, np.mean([fold.transition for fold in folds], axis=0), weights)
         if folds[0].doubt is not None:  # the number may be that of this explanation
             p, T = folds[0].doubt
             other = fit_varying(p, codes, T, weights, presumed=True)
             noise, doubt = replace(noise, high=max(noise.high, other.high)), other.posterior(p, codes)
-        undecided = folds[0].averaged or (doubt is not None and not noise.varies)
+            doubted = 1 - float(_of_labels(doubt, codes).mean()) >= NOTABLE and not noise.varies
+        undecided = folds[0].averaged or doubted
     if noise is not None:
         posterior = _averaged(posterior, proba, codes, noise)
     scores = 1 - _of_labels(posterior, codes)
@@ -637,7 +645,7 @@ def _averaged(posterior: FloatArray, proba: FloatArray, codes: IntArray, noise: 
         return posterior
     varying = noise.posterior(proba, codes)
     both = (np.log(np.maximum(posterior, 1e-9)) + np.log(np.maximum(varying, 1e-9))) / 2
-    found = _with_share(both, codes, 1 - float(varying[np.arange(len(codes)), codes].mean()))
+    found = _with_share(both, codes, 1 - float(_of_labels(varying, codes).mean()))
     return varying if found is None else found
 
 
@@ -671,7 +679,7 @@ class _Fold(NamedTuple):
     estimated: bool
     std: FloatArray | None  # standard errors of T
     doubt: tuple[FloatArray, FloatArray] | None = None  # p and T of noise that overlap explains as well
-    averaged: bool = False  # whether proba and T are, with the explanation that no label is wrong
+    averaged: bool = False  # whether proba is, with the explanation that no label is wrong
 
     def p(self, T: FloatArray) -> FloatArray:
         """Return P(clean = k | x) of the samples that were held out."""

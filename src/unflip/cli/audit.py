@@ -160,7 +160,7 @@ def audit(
         return
     console = Console()
     totals, n_listed = totals or Totals.of(errors), len(errors.suspects)
-    rate = totals.total / totals.n_rows if totals.suspected is None else 0.0
+    rate = totals.total / totals.n_rows if totals.suspected is None else float("nan")
     terminal.print_noise(console, noise_of(errors, table, totals), totals.noise_rates, rate)
     if errors.candidates:
         terminal.print_candidates(console, len(errors.given), errors.candidates)

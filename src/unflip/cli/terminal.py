@@ -258,7 +258,8 @@ def print_json(content: Any) -> None:
 def print_noise(console: Console, noise: "Noise", rates: "FloatArray | None" = None, rate: float | None = None) -> None:
     """Print T with its class names and the noise rate of each class; if T is too wide, its main flips.
 
-    ``rates`` and ``rate`` are the shares of wrong labels, by class and in total, if they are known better than from T.
+    ``rates`` and ``rate`` are the shares of wrong labels, by class and in total, if they are known better than from T;
+    a ``rate`` of NaN cannot be told.
     """
     rates, rate = noise.noise_rates if rates is None else rates, noise.noise_rate if rate is None else rate
     names = short_names([shown(name) for name in noise.names], LONGEST_NAME)
@@ -281,6 +282,7 @@ def print_noise(console: Console, noise: "Noise", rates: "FloatArray | None" = N
     if not whole and flips:
         _print_flips(console, noise)
     said = f"About {rate:.1%} of the labels are wrong." if rate or flips else "No noise was found in the labels."
+    said = "How many of the labels are wrong cannot be told." if rate != rate else said
     console.print(f"{said}\n", highlight=False)
 
 

@@ -270,7 +270,8 @@ class Totals:
     interval: tuple[float, float] = (0.0, 0.0)  # 90 %, of the number of wrong labels
     by_rules: bool = False
     by_several: bool = False  # annotators
-    suspected: float | None = None  # as in LabelErrors
+    undecided: bool = False  # as in LabelErrors, and the next
+    suspected: float | None = None
 
     @classmethod
     def of(cls, errors: LabelErrors) -> "Totals":
@@ -281,7 +282,7 @@ class Totals:
         sums = (errors.n_errors, noisy, clean, kept, among)
         by_several = errors.annotators is not None
         told: dict[str, Any] = {"interval": errors.interval, "by_rules": errors.by_rules, "by_several": by_several}
-        told["suspected"] = errors.suspected
+        told |= {"undecided": errors.undecided, "suspected": errors.suspected}
         return cls(len(codes), len(errors.suspects), *sums, **told)
 
     @property
@@ -315,10 +316,10 @@ def explain_interval(totals: Totals) -> str:
     """Return the number of wrong labels with its interval in a sentence, or say that there is no such number."""
     low, high = totals.interval
     if totals.by_rules:
-        return (
-            f"At least {low:,.0f} labels are wrong, but how many more cannot be told: rules seem to have made the "
-            "labels, and their errors do not show."
-        )
+        known = "How many labels are wrong"
+        if round(low):
+            known = f"At least {low:,.0f} labels are wrong, but how many more"
+        return f"{known} cannot be told: rules seem to have made the labels, and their errors do not show."
     if totals.suspected is not None:
         return (
             f"These labels cannot tell noise from classes that overlap. Between {low:,.0f} and {high:,.0f} of "
@@ -332,6 +333,11 @@ def explain_interval(totals: Totals) -> str:
             f"{about}: at least {low:,.0f} even if the annotators err independently of each other, and up to "
             f"{high:,.0f} if they share their errors, which labels alone cannot tell. Real annotators usually share "
             "some."
+        )
+    if totals.undecided:
+        return (
+            f"{about}, but classes that overlap would explain the labels about as well: the number may be anywhere "
+            f"between {low:,.0f} and {high:,.0f}."
         )
     return f"{about}, with 90 % probability between {low:,.0f} and {high:,.0f}."
 
@@ -466,6 +472,7 @@ def summarize(errors: LabelErrors, totals: Totals | None = None) -> dict[str, An
         "expected_errors": totals.total,
         "error_rate": totals.total / totals.n_rows,
         "expected_errors_interval": list(totals.interval),
+        "undecided": totals.undecided,
         "suspected_errors": totals.suspected,
         "by_rules": totals.by_rules,
         "explanation": explain_counts(totals),
@@ -541,6 +548,7 @@ def audit_page(
     place = {int(row): k for k, row in enumerate(examples)}
     picture = _thumbnails(images, len(suspects) + len(examples))
     cells = {} if contents is None or table is None else cells_of(table.X, columns, examples)
+    low, high = totals.interval
     return Page(
         title=title,
         summary=[*found, *summary],
@@ -568,7 +576,8 @@ def audit_page(
         n_samples=totals.n_rows,
         n_suspects_total=totals.n_suspects,
         made_with=f"unflip {__version__}, {command}",
-        noise_rate=min(totals.total / totals.n_rows, 1.0),
+        noise_rate=min((totals.total if totals.suspected is None else totals.suspected) / totals.n_rows, 1.0),
+        noise_range=None if totals.suspected is None else (low / totals.n_rows, min(high / totals.n_rows, 1.0)),
         columns=columns,
         examples=[Example(names[i], str(errors.given[i]), cells.get(i, []), picture(i)) for i in examples.tolist()],
         explanation=f"{explain_interval(totals)} {explain_counts(totals)}",

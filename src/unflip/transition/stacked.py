@@ -264,9 +264,10 @@ class StackedEM(BaseEstimator):
     must explain held-out labels better than the same models with T = I, stacked and calibrated in the same way; and a T
     with more than one rate must lead the symmetric one by 2.5 standard errors of the difference. T = I and the
     symmetric T, which do not mix the classes, are calibrated by a map softmax(A log p + b) that does, if that is better
-    (for 3 to 20 classes). If T does not lead, or the estimated rate is below 2 % (5 % unless the lead is three standard
-    errors), T is the identity, and ``overlap_`` tells whether noise remains possible. Below three standard errors the
-    posteriors of both explanations are averaged, with the weights that make held-out labels likeliest.
+    (for 3 to 20 classes). If T leads by less than half a standard error, or the estimated rate is below 2 % (5 % unless
+    the lead is three standard errors), T is the identity, and ``overlap_`` tells whether noise remains possible. Below
+    three standard errors the posteriors of both explanations are averaged, with the weights that make held-out labels
+    likeliest.
 
     *Flips in both directions.* Two classes that share a region, such as the digits 6 and 9 in features that ignore
     rotation, cannot be told from two classes that noise exchanges. So unless T is symmetric, or there are only two
@@ -372,7 +373,7 @@ class StackedEM(BaseEstimator):
         starts = [repaired(T, self.lower_bounds_) for T in starts]
 
         def loss_of(posteriors: list[FloatArray], T: FloatArray, step: Any) -> FloatArray:
-            """Return the loss of each held-out label; T that is even cannot mix the classes, so a calibration may."""
+            """Return the loss of each held-out label; a symmetric T cannot mix the classes, so a calibration may."""
             maps = {False, step in (None, shared_rate) and c in MIXED}
             losses = [held_out_loss(posteriors, codes, w, T, step, self.folds_, mixing) for mixing in maps]
             return min(losses, key=lambda loss: float(w @ loss))

@@ -64,8 +64,8 @@ class VolMin(LinearClassifier):
         Largest number of L-BFGS iterations.
     tol : float or None, default=None
         The solver stops when no entry of the gradient is larger. If None, it is 1e-10 for small data, which are solved
-        in float64, and 1e-4 for data with n_samples x n_features x n_classes beyond a million, solved in float32; small
-        data that stop after ``max_iter`` iterations with a gradient below 1e-4 are then not worth a warning, either.
+        in float64, and 1e-4 for data with n_samples x n_features x n_classes beyond a million, solved in float32; there
+        is then no warning if small data stop after ``max_iter`` iterations with a gradient below 1e-4.
     classes : array-like of shape (n_classes,), default=None
         All classes, sorted, if the noisy labels lack some of them; the rows of T follow their order.
     random_state : int, RandomState instance or None, default=None
