@@ -79,8 +79,8 @@ def test_noise_rate_is_the_share_of_samples_that_change_class(written):
 
 def test_noise_rate_may_be_known_better_than_from_T(written, tmp_path):
     assert written(make(noise_rate=0.123)).find("p", id="noise-rate")[0]["text"] == "12.3%"
-    told = written(make(noise_rate=0.1, noise_range=(0.0, 0.25))).find("p", id="noise-rate")[0]["text"]
-    assert told == "0.0% to 25.0%"
+    told = written(make(noise_rate=0.1, noise_limit=0.25)).find("p", id="noise-rate")[0]["text"]
+    assert told == "≤ 25.0%"
     with pytest.raises(ValueError, match="noise_rate must be a fraction"):
         write_page(make(noise_rate=1.5), tmp_path / "page.html")
 

@@ -548,7 +548,6 @@ def audit_page(
     place = {int(row): k for k, row in enumerate(examples)}
     picture = _thumbnails(images, len(suspects) + len(examples))
     cells = {} if contents is None or table is None else cells_of(table.X, columns, examples)
-    low, high = totals.interval
     return Page(
         title=title,
         summary=[*found, *summary],
@@ -577,7 +576,7 @@ def audit_page(
         n_suspects_total=totals.n_suspects,
         made_with=f"unflip {__version__}, {command}",
         noise_rate=min((totals.total if totals.suspected is None else totals.suspected) / totals.n_rows, 1.0),
-        noise_range=None if totals.suspected is None else (low / totals.n_rows, min(high / totals.n_rows, 1.0)),
+        noise_limit=None if totals.suspected is None else min(totals.interval[1] / totals.n_rows, 1.0),
         columns=columns,
         examples=[Example(names[i], str(errors.given[i]), cells.get(i, []), picture(i)) for i in examples.tolist()],
         explanation=f"{explain_interval(totals)} {explain_counts(totals)}",

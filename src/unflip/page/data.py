@@ -89,7 +89,7 @@ class Page:
     made_with: str  # the line at the bottom: program, version, command
     findings: Sequence[str] = ()  # what the checks of the data found, a sentence each
     noise_rate: float | None = None  # shown at the top; if None, it is computed from T and clean_counts
-    noise_range: tuple[float, float] | None = None  # shown instead, if labels cannot tell the rate
+    noise_limit: float | None = None  # shown instead, as the most it can be, if labels cannot tell the rate
     columns: Sequence[str] = ()  # of the suspects' rows, the most telling first
     examples: Sequence[Example] = ()  # that suspects look like
     explanation: str = ""  # how the numbers of suspects and of wrong labels belong together
