@@ -72,7 +72,7 @@ class RidgeEM(BaseEstimator):
     likelier by 2.5 standard errors: with few rows, false differences between the rates of two classes do more harm
     than a common rate. Other than in :class:`VolMin`, no model is fitted through T, and there is no classifier at the
     end (``benchmarks/text_columns.py`` compares both). With three classes or more it is faster than one logistic
-    regression on such an X; with two it takes up to five times as long, a tenth of a second for 3,000 texts.
+    regression on such an X; with two it takes up to four times as long, a tenth of a second for 3,000 texts.
 
     Parameters
     ----------
