@@ -671,10 +671,11 @@ class AnnotatorModel(BaseEstimator):
         return posterior
 
     def posterior_at(self, power: ArrayLike = 1.0) -> FloatArray:
-        """Return P(class | labels of the row) with the evidence raised to a power, to count wrong labels by.
+        """Return q_k^power / sum_l q_l^power, shape (n_rows, n_classes), by which wrong labels can be counted.
 
-        The power is a number, or one per row: 1 counts n labels of a row as independent, 1 / n counts them as one. A
-        class that nobody gave is not less likely beforehand here. That helps the consensus, and makes counts too low.
+        The power is a number, or one per row: 1 counts n labels of a row as independent, 1 / n counts them as one. In
+        this q, a class that nobody gave the row is as likely beforehand as any other. In ``posterior_`` it is less
+        likely, which helps the consensus but would make the count too low.
         """
         check_is_fitted(self)
         counts = self.annotations_.counts

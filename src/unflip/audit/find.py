@@ -135,7 +135,7 @@ class LabelErrors:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Between which numbers the number of wrong labels lies with probability 0.9.
+        """Between which numbers the number of wrong labels lies, with probability 0.9 unless it is ``undecided``.
 
         It allows for what the labels cannot tell about the noise; if T was given, only for chance. For several
         annotators it begins at the number of wrong labels if they err independently, and ends at that if the labels of

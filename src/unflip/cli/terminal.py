@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -281,8 +282,10 @@ def print_noise(console: Console, noise: "Noise", rates: "FloatArray | None" = N
     flips = bool((noise.transition.diagonal() < 1).any())
     if not whole and flips:
         _print_flips(console, noise)
-    said = f"About {rate:.1%} of the labels are wrong." if rate or flips else "No noise was found in the labels."
-    said = "How many of the labels are wrong cannot be told." if rate != rate else said
+    if math.isnan(rate):
+        said = "How many of the labels are wrong cannot be told."
+    else:
+        said = f"About {rate:.1%} of the labels are wrong." if rate or flips else "No noise was found in the labels."
     console.print(f"{said}\n", highlight=False)
 
 
