@@ -138,7 +138,7 @@ def test_the_main_table_is_the_paper_s():
     assert by_name["paper"] == {"epochs": 200, "decay_from": 80, "batch_size": 128, "lr": 1e-3}
     assert by_name["short"] == {"epochs": 40, "decay_from": 16, "batch_size": 128, "lr": 1e-3}
     assert len(experiment.protocols["paper"].seeds) == 5
-    assert len(experiment.cells()) == 16 * 12 * 5
+    assert len(experiment.cells()) == 16 * 13 * 5
 
 
 @pytest.mark.parametrize(

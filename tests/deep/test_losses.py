@@ -318,6 +318,24 @@ def test_forward_does_not_underflow():
     assert logits.grad.tolist() == [[1.0, -1.0]]
 
 
+def test_the_gradient_of_a_discounted_label_is_its_discounted_posterior(batch):
+    logits, y = batch
+    logits = logits.clone().requires_grad_()
+    ForwardLoss(PAIR, trust=0.6, reduction="sum")(logits, y).backward()
+    p = logits.detach().softmax(1)
+    posterior = p * torch.from_numpy(PAIR).to(p.dtype)[:, y].T ** 0.6
+    torch.testing.assert_close(logits.grad, p - posterior / posterior.sum(1, keepdim=True))
+
+
+def test_symmetric_noise_with_less_trust_is_symmetric_noise_at_a_higher_rate(batch):
+    logits, y = batch
+    T = symmetric(C, 0.3)
+    ratio = (T[0, 0] / T[0, 1]) ** 0.7
+    noisier = symmetric(C, 1 - ratio / (ratio + C - 1))
+    difference = ForwardLoss(T, "none", trust=0.7)(logits, y) - ForwardLoss(noisier, "none")(logits, y)
+    torch.testing.assert_close(difference, difference[0].expand_as(difference))
+
+
 @pytest.mark.parametrize(
     "loss", [MCLDCELoss(PAIR), MCLDCELoss(PAIR, metric="clean"), ForwardLoss(PAIR), BackwardLoss(PAIR)]
 )
@@ -336,7 +354,7 @@ def test_repr_names_the_settings():
     )
     assert repr(TruncatedGCELoss()) == "TruncatedGCELoss(q=0.7, k=0.5)"
     assert repr(GCELoss()) == "GCELoss(q=0.7)"
-    assert repr(ForwardLoss(PAIR)) == "ForwardLoss(n_classes=4)"
+    assert repr(ForwardLoss(PAIR, trust=0.5)) == "ForwardLoss(n_classes=4, trust=0.5)"
     assert repr(MAELoss()) == "MAELoss()"
 
 

@@ -37,9 +37,9 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
 
     Parameters
     ----------
-    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "proper", "volminnet", \
-"t-revision", "noise-adaptation", "bootstrapping", "label-smoothing", "cores", "elr", "mixup", "decoupling", \
-"mentornet", "joint-optimization", "selfie", "dividemix"}, default="mcldce"
+    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "discounted", \
+"proper", "volminnet", "t-revision", "noise-adaptation", "bootstrapping", "label-smoothing", "cores", "elr", \
+"mixup", "decoupling", "mentornet", "joint-optimization", "selfie", "dividemix"}, default="mcldce"
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
         As in :func:`unflip.deep.make_network`.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None

@@ -290,29 +290,54 @@ class ForwardLoss(NoisyLabelLoss):
     ::
 
         loss = -log (softmax(logits) T)[y] = -log sum_i p_i T[i, y]
+        loss = -log sum_i p_i T[i, y]^trust                             if trust is less than one
 
-    Its minimum over all functions is the clean posterior, for every invertible T.
+    With ``trust=1``, its minimum over all functions is the clean posterior, for every invertible T.
 
-    The parameters are those of :class:`MCLDCELoss`.
+    Parameters
+    ----------
+    transition : array-like of shape (n_classes, n_classes)
+        T[i, j] = P(noisy = j | clean = i).
+    reduction : {"mean", "sum", "none"}, default="mean"
+    trust : float in (0, 1], default=1
+        How much of a label counts as evidence; see Notes.
+
+    Notes
+    -----
+    The gradient with respect to the logits is p - r, where r is the posterior of the clean class given the label::
+
+        r_i  ~  p_i T[i, y]^trust
+
+    T says how strong the evidence of the label is for a network that has not seen it. A network that trains on the same
+    label for many epochs has, and its p already leans towards it: to count the label in full each time is to count it
+    more than once, and this is how noise is memorized. A smaller trust makes up for that. Zeros of T stay zeros.
 
     References
     ----------
     Patrini, Rozza, Menon, Nock and Qu, Making Deep Neural Networks Robust to Label Noise, CVPR 2017, theorem 2.
 
+    Miller and Dunson, Robust Bayesian Inference via Coarsening, JASA 2019, for powers of a likelihood.
+
     Examples
     --------
-    >>> loss = ForwardLoss([[0.8, 0.2], [0.2, 0.8]])
-    >>> round(loss(torch.tensor([[0.0, 0.0]]), torch.tensor([1])).item(), 3)
-    0.693
+    >>> logits, y = torch.tensor([[0.0, 2.0]]), torch.tensor([0])
+    >>> T = [[0.8, 0.2], [0.2, 0.8]]
+    >>> round(ForwardLoss(T)(logits, y).item(), 3), round(ForwardLoss(T, trust=0.5)(logits, y).item(), 3)
+    (1.304, 0.692)
     """
 
-    shown = ("n_classes",)
-    log_columns: Tensor  # row j is log T[:, j], (c, c)
+    shown = ("n_classes", "trust")
+    log_columns: Tensor  # row j is trust * log T[:, j], (c, c)
 
-    def __init__(self, transition: ArrayLike, reduction: Reduction = "mean") -> None:
+    def __init__(self, transition: ArrayLike, reduction: Reduction = "mean", *, trust: float = 1) -> None:
         T = check_transition(transition, invertible=False)
         super().__init__(reduction, len(T))
-        self.register_buffer("log_columns", _log_columns(T))
+        if not 0 < trust <= 1:
+            raise ValueError(
+                f"trust must be above 0 and at most 1, which is forward correction as published; got {trust!r}"
+            )
+        self.trust = trust
+        self.register_buffer("log_columns", _log_columns(T) * trust)
 
     def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
         return forward_losses(logits, y, self.log_columns)
