@@ -121,7 +121,7 @@ class TestAudit:
         page = audit_page(errors, [str(name) for name in table.names], title="t", command="c")
         losses = [[record["loss"] for record in history] for history in errors.histories]
         np.testing.assert_allclose(page.curves["loss, mean of 2 folds"], np.mean(losses, axis=0))
-        assert list(compare_classifiers(errors, table, network="mlp", folds=2)) == ["mcldce, mlp"]
+        assert list(compare_classifiers(errors, table, network="mlp", folds=2)) == ["forward, mlp"]
 
     def test_mistakes(self, table):
         with pytest.raises(ValueError, match="epochs apply to networks"):

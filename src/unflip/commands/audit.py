@@ -96,7 +96,7 @@ def audit_table(
         Called with 0, 1, ... when a fold begins.
     """
     y = labels(table)
-    method, trained = resolve_model(model, None, network)
+    method, trained = resolve_model(model, None, network, calibrated=True)
     check_network(trained, epochs)
     y = y if table.annotations is None else table.annotations
     if table.annotations is not None and pred_probs is None:
@@ -168,7 +168,7 @@ def compare_classifiers(
         As they were given to it.
     """
     T, classes = errors.transition, errors.classes
-    method, trained = resolve_model(model, None, network)
+    method, trained = resolve_model(model, None, network, calibrated=True)
     if errors.candidates:
         return {candidate_name(one): one.accuracy for one in errors.candidates}
     own = CALLED.get(method) or ("VolMin" if (model, trained) == (None, "linear") else f"{method}, {trained}")

@@ -173,7 +173,7 @@ def fit_table(
         given. Only "cnn6" sees images as such; all others see rows of pixels.
     method : str, default=None
         Instead of a model, the name of a linear method, or of a method for networks, in :mod:`unflip.registry`; if
-        None, "mcldce".
+        None, "mcldce" for a linear model and "discounted" for a network.
     network : {"linear", "mlp", "cnn6"}, default=None
         What the method trains; if None, a linear model.
     transition : array-like of shape (n_classes, n_classes) or estimator, default=None
@@ -302,16 +302,26 @@ def crowd_noise(model: Any) -> Noise:
     return Noise(model.classes_, model.transition_, counts / counts.sum(), model.class_prior_, list(model.notes_))
 
 
-def resolve_model(model: str | None, method: str | None, network: str | None) -> tuple[str, str]:
-    """Return the method and the network of a model; the model is "auto" if none of the three is given."""
+def resolve_model(
+    model: str | None, method: str | None, network: str | None, *, calibrated: bool = False
+) -> tuple[str, str]:
+    """Return the method and the network of a model; the model is "auto" if none of the three is given.
+
+    A network is trained by the method that makes it most accurate if none is named, or, if its probabilities must be
+    ``calibrated``, by forward correction, whose loss is a proper score.
+    """
+    default = "forward" if calibrated else "discounted"
+    if model is None and method is None and network is None:
+        return "auto", "linear"
     if model is None:
-        return ("auto", "linear") if method is None and network is None else (method or "mcldce", network or "linear")
+        network = network or "linear"
+        return method or ("mcldce" if network == "linear" else default), network
     if model not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
     if network not in (None, model):
         raise ValueError(f"model {model} and network {network} exclude each other; give one of them")
     if model in NETWORKS:
-        return method or "mcldce", model
+        return method or default, model
     if method is not None:
         raise ValueError(f"model {model} has no methods; leave out method {method}, or give it with network linear")
     return model, "linear"

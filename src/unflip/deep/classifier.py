@@ -27,19 +27,19 @@ SAMPLE = 50_000  # rows from which T is estimated if the data come in batches
 
 
 class NoisyLabelClassifier(Savable, NetworkEstimator):
-    """Train a network from noisy labels by any method of the package; by default MC-LDCE.
+    """Train a network from noisy labels by any method of the package; by default discounted forward correction.
 
     As in the paper, T is estimated from the noisy labels and the clean class prior from T, and the network minimizes
-    the corrected risk. The loss of a batch is that of the method; for MC-LDCE, with h the softmax of the network's
-    outputs::
+    the corrected risk. The loss of a batch is that of the method; with h the softmax of the network's outputs::
 
-        loss = mean of 1 + |T'h|^2 - 2 <e_y, T'h> = mean of |T'h - e_y|^2
+        method="discounted"    loss = mean of -log sum_i h_i T[i, y]^0.7
+        method="mcldce"        loss = mean of 1 + |T'h|^2 - 2 <e_y, T'h> = mean of |T'h - e_y|^2
 
     Parameters
     ----------
-    method : {"mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", "discounted", \
+    method : {"discounted", "mcldce", "ce", "gce", "coteaching", "coteaching+", "jocor", "sigua", "forward", \
 "proper", "volminnet", "t-revision", "noise-adaptation", "bootstrapping", "label-smoothing", "cores", "elr", \
-"mixup", "decoupling", "mentornet", "joint-optimization", "selfie", "dividemix"}, default="mcldce"
+"mixup", "decoupling", "mentornet", "joint-optimization", "selfie", "dividemix"}, default="discounted"
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
         As in :func:`unflip.deep.make_network`.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
@@ -62,7 +62,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         Bring the features of a table, X of shape (n_samples, n_features), to mean 0 and deviation 1. Images are left as
         they are; uint8 images are scaled to [0, 1].
     method_options : dict, default=None
-        Settings of the method, such as ``{"operator": "published"}``, ``{"metric": "clean"}`` or ``{"q": 0.5}``.
+        Settings of the method, such as ``{"trust": 0.5}``, or ``{"operator": "published"}`` for "mcldce".
     network_options : dict, default=None
         Further options of a network given by name, such as ``{"hidden": 512}``.
     warm_start : bool, default=False
@@ -104,6 +104,10 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     :func:`unflip.metrics.clean_accuracy` on a held-out tenth gave 92.6 as well: half a point more on MNIST with heavy
     noise, and less elsewhere, where training lacked that tenth.
 
+    *Probabilities.* The default method is the most accurate one, not the best calibrated: where classes overlap, its
+    probabilities are too sharp. On Fashion-MNIST with symmetric noise of 60 percent, their calibration error is 0.07,
+    that of ``method="forward"`` 0.03. If you need probabilities rather than labels, use that.
+
     A sample with weight two is not the same as two samples, because batches are drawn from the samples.
 
     *Batches.* ``fit`` and ``predict`` also take a DataLoader, or any object that yields batches each time it is
@@ -129,7 +133,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
 
     def __init__(
         self,
-        method: str = "mcldce",
+        method: str = "discounted",
         network: Any = "mlp",
         transition: Any = None,
         *,

@@ -20,6 +20,7 @@ Reduction = Literal["mean", "sum", "none"]
 Output = Literal["softmax", "raw"]
 Metric = Literal["clean", "noisy"]
 
+NEVER = -1e30  # the logarithm of T[i, j] = 0, finite so that a saved model has only numbers
 _IGNORE_NO_LABEL = torch.iinfo(torch.int64).min  # F.cross_entropy's own default silently ignores the label -100
 
 
@@ -418,7 +419,7 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 def forward_losses(logits: Tensor, y: Tensor, log_columns: Tensor) -> Tensor:
     """Return -log (softmax(logits) T)[y] of each sample, shape (b,), where row j of ``log_columns`` is log T[:, j]."""
-    # In log space, because the product p T would underflow for a confident network. -inf for T[i, j] = 0 is fine.
+    # In log space, because the product p T would underflow for a confident network.
     return -(logits.log_softmax(1) + log_columns.index_select(0, y)).logsumexp(1)
 
 
@@ -433,7 +434,7 @@ def _log_columns(T: np.ndarray) -> Tensor:
     """Return log T transposed, for :func:`forward_losses`."""
     T = np.where(T.any(axis=0), T, 1)  # a label that T never produces is uninformative: a constant loss, not NaN
     with np.errstate(divide="ignore"):
-        return _buffer(np.log(T).T)
+        return _buffer(np.maximum(np.log(T), NEVER).T)
 
 
 def _buffer(array: np.ndarray) -> Tensor:

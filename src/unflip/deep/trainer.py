@@ -265,7 +265,7 @@ class Trainer:
     def _averaged(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
         """Pair tensors of the method with those of the average: the ones to average, and the ones to copy.
 
-        Constants are copied: the average of -inf, as in the logarithm of a T with zeros, would be NaN.
+        Constants are copied: averages of large numbers, such as the logarithm of a zero in T, would be rounded.
         """
         pairs: tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]] = [], []
         if self.average is not None:

@@ -30,3 +30,9 @@ def test_full_trust_is_forward_correction(batch):
 def test_a_trust_outside_its_range_is_refused(trust):
     with pytest.raises(ValueError, match="trust must be above 0 and at most 1"):
         build("discounted", trust=trust)
+
+
+@pytest.mark.parametrize("name", ["discounted", "forward"])
+def test_a_T_with_zeros_has_finite_weights(name):
+    assert (PAIR == 0).any()
+    assert all(tensor.isfinite().all() for tensor in build(name).state_dict().values())

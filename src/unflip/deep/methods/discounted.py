@@ -14,7 +14,8 @@ class Discounted(Method):
         loss = -log sum_i p_i T[i, y]^trust
 
     A network that trains on the same noisy label for many epochs leans towards it by itself. Forward correction takes
-    it in full each time, as if it were new, and memorizes more noise than it has to; see the notes of the loss.
+    it in full each time, as if it were new, and memorizes more noise than it has to; see the notes of the loss. The
+    price is that probabilities are too sharp where classes overlap.
 
     Parameters
     ----------
