@@ -224,7 +224,7 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
         "unflip, mcldce": ours(x, y, "mcldce"),
         "unflip, mcldce, dropout 0.5, EMA": ours(x, y, "mcldce", ema=0.999, dropout=0.5),
         "unflip, mcldce, images shifted": ours(x, y, "mcldce", augment="shift"),
-        "unflip, discounted, dropout 0.5, EMA": ours(x, y, "discounted", ema=0.999, dropout=0.5),
+        "unflip, discounted-forward, dropout 0.5, EMA": ours(x, y, "discounted-forward", ema=0.999, dropout=0.5),
         "unflip, proper scores of power 0.5": ours(x, y, "proper"),
         "unflip, coteaching, two networks": ours(x, y, "coteaching"),
         "unflip, jocor, two networks": ours(x, y, "jocor"),

@@ -1,7 +1,7 @@
 """Which loss for networks on tables? python benchmarks/deep_tables.py --out benchmarks/results/deep_tables.md
 
-Every third table of the suite, see ``suite.py``. One JSON file per fit, in a folder called like ``--out`` without its
-ending, keeps the result; what is there is not run again.
+Every third table of the suite, see ``suite.py``. The accuracies of each table and noise are saved as JSON in a folder
+named after ``--out``, and what has been saved is not run again: delete it after a change of the defaults.
 """
 
 import json
@@ -18,7 +18,7 @@ from unflip.deep import NoisyLabelClassifier
 
 EVERY = 3
 DRAWN = ("sym40", "pair35", "two40")
-METHODS = ("ce", "gce", "mcldce", "proper", "forward", "discounted")
+METHODS = ("ce", "gce", "mcldce", "proper", "forward", "discounted-forward")
 
 options = arguments(__doc__)
 sets = {name: path for name, path in files(path_of(options, "suite")).items() if path.parent.name == "tables"}

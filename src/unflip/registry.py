@@ -116,7 +116,14 @@ ENTRIES = [
     Entry("dividemix", "deep.methods.dividemix", "DivideMix", "deep", robust=True, networks=2),
     Entry("mcldce", "deep.methods.mcldce", "MCLDCE", "deep", takes_transition=True, networks=1),
     Entry("forward", "deep.methods.forward", "Forward", "deep", takes_transition=True, networks=1),
-    Entry("discounted", "deep.methods.discounted", "Discounted", "deep", takes_transition=True, networks=1),
+    Entry(
+        "discounted-forward",
+        "deep.methods.discounted_forward",
+        "DiscountedForward",
+        "deep",
+        takes_transition=True,
+        networks=1,
+    ),
     Entry("proper", "deep.methods.proper", "Proper", "deep", takes_transition=True, networks=1),
     Entry("volminnet", "transition.volminnet", "VolMinNetMethod", "deep", learns_transition=True, networks=1),
     Entry(

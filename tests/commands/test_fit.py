@@ -135,11 +135,11 @@ class TestFit:
         assert alone.baseline is None
         assert set(found.curves) == {
             f"{name}: {what}"
-            for name in ("discounted", "cross-entropy")
+            for name in ("discounted-forward", "cross-entropy")
             for what in ("loss", "accuracy on held-out noisy labels")
         }
         assert all(len(values) == 2 for values in found.curves.values())
-        noisy = found.curves["discounted: accuracy on held-out noisy labels"][-1]
+        noisy = found.curves["discounted-forward: accuracy on held-out noisy labels"][-1]
         assert round(noisy * found.n_test) == pytest.approx(noisy * found.n_test)
 
     def test_the_page_of_a_fit(self, fitted, table, tmp_path):
@@ -313,7 +313,7 @@ class TestModels:
     def test_a_network_by_the_name_of_the_model(self, table):
         pytest.importorskip("torch")
         found = fit_table(table, model="mlp", transition=T, epochs=1, random_state=0)
-        assert (found.method, found.network) == ("discounted", "mlp")
+        assert (found.method, found.network) == ("discounted-forward", "mlp")
         assert fit_table(table, model="mlp", method="ce", transition=T, epochs=1).method == "ce"
 
     def test_images_reach_every_model_as_rows(self, folder, quick):

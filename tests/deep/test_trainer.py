@@ -113,7 +113,7 @@ def test_any_network(data):
 
 @pytest.mark.parametrize("name", ["forward", "mcldce", "volminnet"])
 def test_constants_are_not_averaged(data, name):
-    T = np.array([[0.8, 0.2, 0], [0, 0.8, 0.2], [0.2, 0, 0.8]])  # log 0 = -inf is a constant of the forward loss
+    T = np.array([[0.8, 0.2, 0], [0, 0.8, 0.2], [0.2, 0, 0.8]])  # the logarithm of T is a constant of the forward loss
     trainer = Trainer(make_method(name, Awkward, 3, T), epochs=2, batch_size=16, ema=0.9)
     start = {key: value.clone() for key, value in trainer.method.state_dict().items()}
     trainer.fit(*data)

@@ -773,7 +773,7 @@ def _check_classifier(classifier: Any, X: Any) -> Any:
         if getattr(X, "ndim", 2) > 2:
             raise ValueError(
                 f"the default classifier takes a table, but X has shape {X.shape}. Pass X.reshape(len(X), -1), or a "
-                "network: classifier=NoisyLabelClassifier(network='cnn6')"
+                "network: classifier=NoisyLabelClassifier('forward', 'cnn6')"
             )
         return registry.make("CorrectedClassifier")
     if isinstance(classifier, type) or not (hasattr(classifier, "fit") and hasattr(classifier, "get_params")):

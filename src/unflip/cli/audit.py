@@ -30,7 +30,10 @@ WORKERS = (
 )
 SAMPLE = "Out of core: the number of rows from which the model and T are learned."
 SUSPECTS = "Out of core: the number of suspects to keep."
-JUDGE = "Judge the labels by this saved model of unflip fit, which has not seen these rows, instead of training one."
+JUDGE = (
+    "Judge the labels by this saved model of unflip fit, which has not seen these rows, instead of training one. Train "
+    "a network for this purpose with --method forward: its probabilities are better."
+)
 
 
 def audit(

@@ -39,7 +39,10 @@ def _complete(incomplete: str) -> list[str]:
 
 
 METHOD = f"For researchers: the method that trains --network. Linear: {LINEAR}. Networks: {DEEP}."
-Method = Annotated[str | None, Option(help=METHOD, autocompletion=_complete, show_default="by --model")]
+Method = Annotated[
+    str | None,
+    Option(help=METHOD, autocompletion=_complete, show_default="mcldce for linear, discounted-forward for networks"),
+]
 
 
 def fit(

@@ -79,7 +79,7 @@ def audit_table(
         What judges the labels, as in :func:`~unflip.commands.fit_table`. If None, it is "auto", unless ``network`` is
         given.
     network : {"linear", "mlp", "cnn6"}, default=None
-        Instead of a model: :class:`~unflip.transition.VolMin`, or a network trained by MC-LDCE.
+        Instead of a model: :class:`~unflip.transition.VolMin`, or a network trained by forward correction.
     transition : array-like of shape (n_classes, n_classes) or estimator, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator of it. If None, T is estimated by the default estimator.
     folds : int, default=5
@@ -96,7 +96,7 @@ def audit_table(
         Called with 0, 1, ... when a fold begins.
     """
     y = labels(table)
-    method, trained = resolve_model(model, None, network, calibrated=True)
+    method, trained = resolve_model(model, None, network, proper=True)
     check_network(trained, epochs)
     y = y if table.annotations is None else table.annotations
     if table.annotations is not None and pred_probs is None:
@@ -168,7 +168,7 @@ def compare_classifiers(
         As they were given to it.
     """
     T, classes = errors.transition, errors.classes
-    method, trained = resolve_model(model, None, network, calibrated=True)
+    method, trained = resolve_model(model, None, network, proper=True)
     if errors.candidates:
         return {candidate_name(one): one.accuracy for one in errors.candidates}
     own = CALLED.get(method) or ("VolMin" if (model, trained) == (None, "linear") else f"{method}, {trained}")

@@ -173,7 +173,7 @@ def fit_table(
         given. Only "cnn6" sees images as such; all others see rows of pixels.
     method : str, default=None
         Instead of a model, the name of a linear method, or of a method for networks, in :mod:`unflip.registry`; if
-        None, "mcldce" for a linear model and "discounted" for a network.
+        None, "mcldce" for a linear model and "discounted-forward" for a network.
     network : {"linear", "mlp", "cnn6"}, default=None
         What the method trains; if None, a linear model.
     transition : array-like of shape (n_classes, n_classes) or estimator, default=None
@@ -303,14 +303,14 @@ def crowd_noise(model: Any) -> Noise:
 
 
 def resolve_model(
-    model: str | None, method: str | None, network: str | None, *, calibrated: bool = False
+    model: str | None, method: str | None, network: str | None, *, proper: bool = False
 ) -> tuple[str, str]:
     """Return the method and the network of a model; the model is "auto" if none of the three is given.
 
-    A network is trained by the method that makes it most accurate if none is named, or, if its probabilities must be
-    ``calibrated``, by forward correction, whose loss is a proper score.
+    If no method is named, a network is trained by discounted forward correction; if its probabilities matter and not
+    only its predictions (``proper``), by forward correction, whose loss is a proper score.
     """
-    default = "forward" if calibrated else "discounted"
+    default = "forward" if proper else "discounted-forward"
     if model is None and method is None and network is None:
         return "auto", "linear"
     if model is None:

@@ -291,9 +291,8 @@ class ForwardLoss(NoisyLabelLoss):
     ::
 
         loss = -log (softmax(logits) T)[y] = -log sum_i p_i T[i, y]
-        loss = -log sum_i p_i T[i, y]^trust                             if trust is less than one
 
-    With ``trust=1``, its minimum over all functions is the clean posterior, for every invertible T.
+    Its minimum over all functions is the clean posterior, for every invertible T.
 
     Parameters
     ----------
@@ -301,17 +300,17 @@ class ForwardLoss(NoisyLabelLoss):
         T[i, j] = P(noisy = j | clean = i).
     reduction : {"mean", "sum", "none"}, default="mean"
     trust : float in (0, 1], default=1
-        How much of a label counts as evidence; see Notes.
+        How far the labels are trusted. Below one, T is replaced by a T with more noise of the same kind::
+
+            T[i, j]^trust / sum_k T[i, k]^trust
 
     Notes
     -----
-    The gradient with respect to the logits is p - r, where r is the posterior of the clean class given the label::
-
-        r_i  ~  p_i T[i, y]^trust
-
-    T says how strong the evidence of the label is for a network that has not seen it. A network that trains on the same
-    label for many epochs has, and its p already leans towards it: to count the label in full each time is to count it
-    more than once, and this is how noise is memorized. A smaller trust makes up for that. Zeros of T stay zeros.
+    *Trust.* The gradient with respect to the logits is p - r, where r is the posterior of the clean class given the
+    label, r_i ~ p_i T[i, y]. T says how strong the evidence of a label is for a network that has not seen it. A network
+    that has trained on the label for many epochs has seen it, and p already leans towards it. Counting the label in
+    full every time counts it more than once, and the noise is memorized. Less trust weakens each pull: it does not
+    prevent memorization, but delays it beyond the end of the training. Where T is zero, a flip stays impossible.
 
     References
     ----------
@@ -324,21 +323,20 @@ class ForwardLoss(NoisyLabelLoss):
     >>> logits, y = torch.tensor([[0.0, 2.0]]), torch.tensor([0])
     >>> T = [[0.8, 0.2], [0.2, 0.8]]
     >>> round(ForwardLoss(T)(logits, y).item(), 3), round(ForwardLoss(T, trust=0.5)(logits, y).item(), 3)
-    (1.304, 0.692)
+    (1.304, 0.986)
     """
 
     shown = ("n_classes", "trust")
-    log_columns: Tensor  # row j is trust * log T[:, j], (c, c)
+    log_columns: Tensor  # row j is log T[:, j], (c, c)
 
     def __init__(self, transition: ArrayLike, reduction: Reduction = "mean", *, trust: float = 1) -> None:
         T = check_transition(transition, invertible=False)
         super().__init__(reduction, len(T))
         if not 0 < trust <= 1:
-            raise ValueError(
-                f"trust must be above 0 and at most 1, which is forward correction as published; got {trust!r}"
-            )
+            raise ValueError(f"trust must be above 0 and at most 1, forward correction as published; got {trust!r}")
         self.trust = trust
-        self.register_buffer("log_columns", _log_columns(T) * trust)
+        T = T**trust
+        self.register_buffer("log_columns", _log_columns(T / T.sum(axis=1, keepdims=True)))
 
     def sample_losses(self, logits: Tensor, y: Tensor) -> Tensor:
         return forward_losses(logits, y, self.log_columns)

@@ -265,7 +265,7 @@ class Trainer:
     def _averaged(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
         """Pair tensors of the method with those of the average: the ones to average, and the ones to copy.
 
-        Constants are copied: averages of large numbers, such as the logarithm of a zero in T, would be rounded.
+        Constants are copied, because averaging would only add rounding errors.
         """
         pairs: tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]] = [], []
         if self.average is not None:

@@ -122,7 +122,9 @@ def _limits(model: Any, classifier: Any, known: bool) -> str:
     ]
     if getattr(model, "preprocessor_", None) is not None:
         lines.append("Missing numbers are replaced by the median; categories that training did not see are ignored.")
-    if getattr(classifier, "transition_", None) is not None:
+    if getattr(classifier, "method", None) == "discounted-forward":
+        lines.append("Probabilities serve to choose a class; where classes overlap, they are biased.")
+    elif getattr(classifier, "transition_", None) is not None:
         lines.append("Probabilities are those of clean labels under the noise above; they are not calibrated further.")
     return "\n".join(f"- {line}" for line in lines)
 

@@ -18,9 +18,9 @@ def linear():
     return nn.Linear(D, C)
 
 
-def build(name, **settings):
+def build(name, T=PAIR, **settings):
     torch.manual_seed(0)
-    return begun(make_method(name, linear, C, PAIR, **settings).double())
+    return begun(make_method(name, linear, C, T, **settings).double())
 
 
 def begun(method, y=None):

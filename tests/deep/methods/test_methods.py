@@ -207,7 +207,7 @@ def test_volminnet_learns_the_transition():
     assert error < 0.06 < start / 3
 
 
-@pytest.mark.parametrize("name", ["mcldce", "forward", "t-revision"])
+@pytest.mark.parametrize("name", ["mcldce", "forward", "discounted-forward", "t-revision"])
 def test_methods_with_T_refuse_to_do_without(name):
     assert find_method(name).needs_transition
     with pytest.raises(ValueError, match=f"method '{name}' needs transition"):
