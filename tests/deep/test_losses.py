@@ -336,6 +336,27 @@ def test_less_trust_is_a_T_with_more_noise_of_the_same_kind(batch):
     torch.testing.assert_close(ForwardLoss(PAIR, trust=0.6)(logits, y), ForwardLoss(pairflip(C, 1 - kept))(logits, y))
 
 
+def minimizer(clean, T, trust):
+    """Return the probabilities with the smallest mean of the discounted loss over the noise, by EM."""
+    S = ForwardLoss(T, trust=trust).double().log_columns.exp().T.numpy()
+    noisy, h = clean @ T, np.full(len(T), 1 / len(T))
+    for _ in range(3000):
+        h = h * (S @ (noisy / np.maximum(h @ S, 1e-300)))
+    return h
+
+
+def test_the_minimum_of_a_discounted_loss():
+    clean = np.array([0.4, 0.3, 0.2, 0.1])
+    T = symmetric(C, 0.4)
+    np.testing.assert_allclose(minimizer(clean, T, 1), clean, atol=1e-6)
+    h = minimizer(clean, T, 0.7)
+    assert list(np.argsort(-h)) == [0, 1, 2, 3]
+    assert h[0] > 0.45  # sharper
+    for T in (symmetric(C, 0.4), PAIR, np.array([[0.6, 0.4, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0.2, 0, 0, 0.8]])):
+        for k in range(C):  # classes that do not overlap are found all the same
+            assert minimizer(np.eye(C)[k], T, 0.7)[k] > 0.99
+
+
 @pytest.mark.parametrize(
     "loss", [MCLDCELoss(PAIR), MCLDCELoss(PAIR, metric="clean"), ForwardLoss(PAIR), BackwardLoss(PAIR)]
 )
