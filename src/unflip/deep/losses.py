@@ -333,7 +333,7 @@ class ForwardLoss(NoisyLabelLoss):
         T = check_transition(transition, invertible=False)
         super().__init__(reduction, len(T))
         if not 0 < trust <= 1:
-            raise ValueError(f"trust must be above 0 and at most 1, forward correction as published; got {trust!r}")
+            raise ValueError(f"trust must be above 0 and at most 1 (forward correction as published); got {trust!r}")
         self.trust = trust
         T = T**trust
         self.register_buffer("log_columns", _log_columns(T / T.sum(axis=1, keepdims=True)))
