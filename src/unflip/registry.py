@@ -33,6 +33,8 @@ class Entry(NamedTuple):
         Whether it learns T as it trains.
     robust : bool
         Whether it withstands noise without T, so that its predictions are already of the clean label.
+    biased : bool
+        Whether its probabilities serve only to choose a class, although it corrects its loss by T.
     networks : int
         How many networks it trains.
     saved : bool
@@ -48,6 +50,7 @@ class Entry(NamedTuple):
     takes_transition: bool = False
     learns_transition: bool = False
     robust: bool = False
+    biased: bool = False
     networks: int = 0
     saved: bool = False
     own_scale: bool = False
@@ -122,6 +125,7 @@ ENTRIES = [
         "DiscountedForward",
         "deep",
         takes_transition=True,
+        biased=True,
         networks=1,
     ),
     Entry("proper", "deep.methods.proper", "Proper", "deep", takes_transition=True, networks=1),

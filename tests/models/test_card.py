@@ -143,3 +143,20 @@ def test_only_a_classifier_has_a_card(tmp_path):
         card(Preprocessor().fit(samples()[0]).save(tmp_path / "p"))
     with pytest.raises(FileNotFoundError, match="no model.json"):
         card(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("forward", "are those of clean labels"),
+        ("discounted-forward", "serve to choose a class"),
+        ("jocor", "serve to choose a class"),
+        ("ce", "are those of noisy labels"),
+    ],
+)
+def test_says_what_probabilities_are_for(tmp_path, method, said):
+    deep = pytest.importorskip("unflip.deep", reason="PyTorch is not installed")
+    X, y = samples()
+    model = deep.NoisyLabelClassifier(method, transition=T, epochs=1, random_state=0)
+    text = card(model.fit(X.astype(np.float32), y).save(tmp_path / "model"))
+    assert f"robabilities {said}" in text

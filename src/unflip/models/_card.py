@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unflip import registry
 from unflip.models.folder import load, read_document
 
 LARGEST_TABLE = 20  # classes up to which T is printed
@@ -122,11 +123,23 @@ def _limits(model: Any, classifier: Any, known: bool) -> str:
     ]
     if getattr(model, "preprocessor_", None) is not None:
         lines.append("Missing numbers are replaced by the median; categories that training did not see are ignored.")
-    if getattr(classifier, "method", None) == "discounted-forward":
-        lines.append("Probabilities serve to choose a class; where classes overlap, they are biased.")
-    elif getattr(classifier, "transition_", None) is not None:
-        lines.append("Probabilities are those of clean labels under the noise above; they are not calibrated further.")
+    if getattr(classifier, "transition_", None) is not None:
+        lines.append(_probabilities(classifier))
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _probabilities(classifier: Any) -> str:
+    """Return what the probabilities of a classifier that was given or found a T may be used for."""
+    method = getattr(classifier, "method", None)
+    if method not in registry.names("deep"):
+        entry = registry.find_class(type(classifier).__name__)
+    else:
+        entry = registry.find(method, "deep")
+    if entry is None or entry.robust or entry.biased:
+        return "Probabilities serve to choose a class; where classes overlap, they are biased."
+    if not (entry.takes_transition or entry.learns_transition):
+        return "The method does not use the noise above, so its probabilities are those of noisy labels."
+    return "Probabilities are those of clean labels under the noise above; they are not calibrated further."
 
 
 def _table(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
