@@ -34,7 +34,7 @@ def one_thread():
 
 # VolMin, which needs no training, gives T here: the checks fit hundreds of times.
 @parametrize_with_checks(
-    [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=40, batch_size=32, lr=0.01)],
+    [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=20, batch_size=32, lr=0.02)],
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
 def test_scikit_learn(estimator, check):
@@ -73,8 +73,8 @@ def test_every_method_learns_through_noise(blobs, method):
 def test_estimates_T_by_itself():
     X, y = load_digits(return_X_y=True)
     T = pairflip(10, 0.3)
-    noisy = corrupt(y, T, random_state=0)
-    model = NoisyLabelClassifier(random_state=0).fit(X, noisy)
+    X, y = X[:1000], y[:1000]
+    model = NoisyLabelClassifier(random_state=0).fit(X, corrupt(y, T, random_state=0))
     assert transition_error(model.transition_, T) < 0.25
     assert model.score(X, y) > 0.9
     assert model.class_prior_.sum() == pytest.approx(1)
