@@ -298,6 +298,7 @@ def test_a_line_tells_the_truth(entry):
         pytest.importorskip("torch")
     cls = entry.load()
     assert hasattr(cls, "save") == entry.saved
+    assert not entry.biased or (entry.takes_transition and not entry.robust)
     if entry.family == "linear":
         assert ("transition" in cls().get_params()) == entry.takes_transition
     if entry.family == "deep":

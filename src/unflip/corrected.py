@@ -119,6 +119,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         The fitted model. Its own ``classes_`` are codes, 0 for the first class.
     candidates_ : list of Candidate
         What was compared, the chosen one among them.
+    corrected_ : bool
+        Whether probabilities are those of the clean label under ``transition_``: not if a model as it is was chosen
+        although noise was found, or if there are too few rows to train the model through a given T.
     overlap_ : bool
         Whether overlapping classes may explain the labels as well as noise does; see ``StackedEM``.
     alternatives_ : list of ndarray of shape (n_classes, n_classes)
@@ -151,6 +154,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     estimator_: Any
     annotator_model_: AnnotatorModel | None = None
+    corrected_: bool
     overlap_: bool
     notes_: list[str]
     oof_proba_: FloatArray | None
@@ -179,7 +183,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         what they found, and ``transition_`` is the T of all labels together.
         """
         self._check_estimator()
-        self.annotator_model_ = None
+        self.annotator_model_, self.corrected_ = None, True
         if is_matrix(y):
             return self._fit_crowd(X, y, sample_weight, groups)
         X, codes, weights = self._check_data(X, y, sample_weight, self.classes)
@@ -216,7 +220,7 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return P(clean class | x), shape (n_samples, n_classes).
 
-        If a model as it is was chosen although noise was found, they are probabilities of the noisy label.
+        They are probabilities of the noisy label if not ``corrected_``.
         """
         check_is_fitted(self)
         return self._proba(self._features(X))
@@ -294,7 +298,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     def _fitted_state(self) -> dict[str, Any]:
         """Return what predicts and what T says; ``estimator_`` is stored as arrays, the rest of the fit is left out."""
         names = ("classes_", "n_features_in_", "feature_names_in_", "class_prior_", "transition_", "transition_std_")
-        state = {name: getattr(self, name) for name in (*names, "overlap_", "notes_") if hasattr(self, name)}
+        more = ("corrected_", "overlap_", "notes_")
+        state = {name: getattr(self, name) for name in names + more if hasattr(self, name)}
         if not hasattr(self, "estimator_"):
             return state
         if self._kind() not in ("auto", "weighted"):
@@ -461,7 +466,9 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
             stacks = () if w.stack_ is None else (w.plain_, w.stack_)
             self.temperatures_ = [float(stack.temperatures[own]) for stack in stacks] or [1.0, 1.0]
         else:
-            self.estimator_ = fit_soft(model, X, codes, self._soft_labels(codes), weights)
+            R = self._soft_labels(codes)
+            self.corrected_ = R is not None or w.shape_ == "none"
+            self.estimator_ = fit_soft(model, X, codes, R, weights)
         self.candidates_ = []
         if w.oof_proba_ is None or kind in ("regressor", "labels"):
             return
@@ -490,7 +497,8 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
         chosen = self._choose(predictions, codes, weights, (BLEND, found))
         self.candidates_ = self._candidates(predictions, codes, weights, chosen)
         name, corrected = chosen
-        if corrected or not found:
+        self.corrected_ = corrected or not found
+        if self.corrected_:
             self.oof_proba_ = predictions[chosen]
         linear = self.transition_ if corrected else np.eye(c)
         models[JOINT] = VolMin(transition=linear, scaling=w.scaling_, alpha=ALPHA, classes=np.arange(c))

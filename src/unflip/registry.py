@@ -1,8 +1,9 @@
 """Every method, estimator of T and saved class, once. All other lists derive from this one.
 
 The public names of ``unflip``, ``unflip fit --method``, the methods of ``NoisyLabelClassifier``, what ``unflip.load``
-may build, the kinds that an experiment file may name, the methods whose predictions the audit takes as clean, and the
-notes below a report's table all come from ``ENTRIES``. A new method is a new file and one new line here.
+may build, the kinds that an experiment file may name, the methods whose predictions the audit takes as clean, what the
+model card says about probabilities, and the notes below a report's table all come from ``ENTRIES``. A new method is a
+new file and one new line here.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ class Entry(NamedTuple):
     robust : bool
         Whether it withstands noise without T, so that its predictions are already of the clean label.
     biased : bool
-        Whether its probabilities serve only to choose a class, although it corrects its loss by T.
+        Whether its probabilities serve only to choose a class, although T corrects its loss.
     networks : int
         How many networks it trains.
     saved : bool
@@ -78,8 +79,8 @@ ENTRIES = [
         saved=True,
         own_scale=True,
     ),
-    Entry("ule", "linear.ule", "ULEClassifier", "linear", takes_transition=True, saved=True),
-    Entry("musgd", "linear.musgd", "MuSGDClassifier", "linear", takes_transition=True, saved=True),
+    Entry("ule", "linear.ule", "ULEClassifier", "linear", takes_transition=True, biased=True, saved=True),
+    Entry("musgd", "linear.musgd", "MuSGDClassifier", "linear", takes_transition=True, biased=True, saved=True),
     Entry(
         "rank-pruning",
         "linear.rank_pruning",
@@ -92,8 +93,8 @@ ENTRIES = [
     Entry("filter", "linear.filter", "FilterClassifier", "linear", robust=True, saved=True),
     Entry("lnsi", "linear.lnsi", "LNSIClassifier", "linear", saved=True),
     Entry("scd", "linear.scd", "SCDClassifier", "linear", saved=True),
-    Entry("lics", "linear.lics", "LICSClassifier", "linear", takes_transition=True, saved=True),
-    Entry("cege", "linear.cege", "CEGEClassifier", "linear", takes_transition=True, saved=True),
+    Entry("lics", "linear.lics", "LICSClassifier", "linear", takes_transition=True, biased=True, saved=True),
+    Entry("cege", "linear.cege", "CEGEClassifier", "linear", takes_transition=True, biased=True, saved=True),
     Entry("ce", "deep.methods.cross_entropy", "CrossEntropy", "deep", networks=1),
     Entry("gce", "deep.methods.gce", "GCE", "deep", robust=True, networks=1),
     Entry(
@@ -196,6 +197,13 @@ def find(name: str, family: Family) -> Entry:
 def find_class(cls: str) -> Entry | None:
     """Return the entry of a class by the class's name, or None if it is not registered."""
     return next((entry for entry in ENTRIES if entry.cls == cls), None)
+
+
+def entry_of(model: Any) -> Entry | None:
+    """Return the entry of a model: that of its method if it trains networks; None if its class is not registered."""
+    method = getattr(model, "method", None)
+    entry = find_class(type(model).__name__)
+    return find(method, "deep") if entry is not None and method in names("deep") else entry
 
 
 def saved_classes() -> list[str]:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from sklearn.datasets import make_blobs
+from sklearn.linear_model import LogisticRegression
 
+from unflip import CorrectedClassifier
 from unflip.commands import fit_table
-from unflip.linear import LNSIClassifier, MCLDCEClassifier, RankPruningClassifier
+from unflip.linear import LNSIClassifier, MCLDCEClassifier, RankPruningClassifier, ULEClassifier
 from unflip.models import card, load
 from unflip.noise import corrupt, pairflip, symmetric
 from unflip.tables import Preprocessor, Table
@@ -145,18 +147,58 @@ def test_only_a_classifier_has_a_card(tmp_path):
         card(tmp_path)
 
 
+CLEAN, BIASED, NOISY = (
+    "are those of clean labels",
+    "serve to choose a class",
+    "are roughly those of the labels as given",
+)
+
+
 @pytest.mark.parametrize(
-    ("method", "said"),
+    ("method", "options", "said"),
     [
-        ("forward", "are those of clean labels"),
-        ("discounted-forward", "serve to choose a class"),
-        ("jocor", "serve to choose a class"),
-        ("ce", "are those of noisy labels"),
+        ("forward", {}, CLEAN),
+        ("mcldce", {"operator": "exact"}, CLEAN),
+        ("mcldce", {"operator": "published"}, BIASED),
+        ("discounted-forward", {}, BIASED),
+        ("jocor", {}, BIASED),
+        ("ce", {}, NOISY),
     ],
 )
-def test_says_what_probabilities_are_for(tmp_path, method, said):
+def test_says_what_the_probabilities_of_networks_are(tmp_path, method, options, said):
     deep = pytest.importorskip("unflip.deep", reason="PyTorch is not installed")
     X, y = samples()
-    model = deep.NoisyLabelClassifier(method, transition=T, epochs=1, random_state=0)
-    text = card(model.fit(X.astype(np.float32), y).save(tmp_path / "model"))
-    assert f"robabilities {said}" in text
+    model = deep.NoisyLabelClassifier(method, transition=T, method_options=options, epochs=1, random_state=0)
+    assert f"robabilities {said}" in card(model.fit(X.astype(np.float32), y).save(tmp_path / "model"))
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (MCLDCEClassifier(T), CLEAN),
+        (MCLDCEClassifier(T, operator="published"), BIASED),
+        (ULEClassifier(T), BIASED),
+        (RankPruningClassifier(), BIASED),
+        (LNSIClassifier(), NOISY),
+        (CorrectedClassifier(LogisticRegression(), transition=T), CLEAN),
+    ],
+    ids=str,
+)
+def test_says_what_probabilities_are(tmp_path, model, said):
+    X, y = samples()
+    for number, one in enumerate((model, TableClassifier(model))):
+        assert f"robabilities {said}" in card(one.fit(X, y).save(tmp_path / str(number)))
+
+
+def test_a_model_that_T_did_not_reach_says_so(tmp_path):
+    X, y = np.arange(6.0)[:, np.newaxis], np.array([0, 0, 0, 1, 1, 1])  # too few rows to hold any out
+    model = CorrectedClassifier(LogisticRegression(), transition=pairflip(2, 0.2)).fit(X, y)
+    assert not model.corrected_
+    assert f"robabilities {NOISY}" in card(model.save(tmp_path / "model"))
+
+
+def test_a_T_that_was_learned_was_not_given(tmp_path):
+    deep = pytest.importorskip("unflip.deep", reason="PyTorch is not installed")
+    X, y = samples()
+    model = deep.NoisyLabelClassifier("volminnet", transition=T, epochs=1, random_state=0)
+    assert "The noise was estimated" in card(model.fit(X.astype(np.float32), y).save(tmp_path / "model"))

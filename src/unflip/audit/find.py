@@ -852,11 +852,9 @@ def _predicted(model: Any, X: Any, counts: NDArray[Any], classes: NDArray[Any]) 
     p = np.zeros((len(proba), len(classes)))
     p[:, np.searchsorted(classes, model.classes_)] = proba
     learner, _ = _inside(model)
-    method = getattr(learner, "method", None)
-    entry = registry.find_class(type(learner).__name__)
-    through_T = getattr(learner, "transition_", None) is not None
-    if entry is not None and method in registry.names("deep"):
-        entry = registry.find(method, "deep")
+    entry = registry.entry_of(learner)
+    through_T = getattr(learner, "transition_", None) is not None and getattr(learner, "corrected_", True)
+    if entry is not None and entry.family == "deep":
         # NoisyLabelClassifier keeps the T it was given even if its method, such as cross-entropy, does not use it.
         through_T = through_T and (entry.takes_transition or entry.learns_transition)
     if through_T or (entry is not None and entry.robust):

@@ -76,7 +76,9 @@ def _noise(classifier: Any, noise: dict[str, Any]) -> str:
     names = classifier.classes_.tolist()
     T, rates = getattr(classifier, "transition_", None), getattr(classifier, "noise_rates_", None)
     if T is not None:
-        given = classifier.get_params(deep=False).get("transition") is not None
+        entry = registry.entry_of(classifier)
+        learned = entry is not None and entry.learns_transition  # from a T that was given, perhaps
+        given = not learned and classifier.get_params(deep=False).get("transition") is not None
         return _transition(names, T, getattr(classifier, "class_prior_", None), given)
     parts = []
     if noise:
@@ -123,23 +125,22 @@ def _limits(model: Any, classifier: Any, known: bool) -> str:
     ]
     if getattr(model, "preprocessor_", None) is not None:
         lines.append("Missing numbers are replaced by the median; categories that training did not see are ignored.")
-    if getattr(classifier, "transition_", None) is not None:
-        lines.append(_probabilities(classifier))
+    lines += _probabilities(classifier)
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _probabilities(classifier: Any) -> str:
-    """Return what the probabilities of a classifier that was given or found a T may be used for."""
-    method = getattr(classifier, "method", None)
-    if method not in registry.names("deep"):
-        entry = registry.find_class(type(classifier).__name__)
-    else:
-        entry = registry.find(method, "deep")
-    if entry is None or entry.robust or entry.biased:
-        return "Probabilities serve to choose a class; where classes overlap, they are biased."
-    if not (entry.takes_transition or entry.learns_transition):
-        return "The method does not use the noise above, so its probabilities are those of noisy labels."
-    return "Probabilities are those of clean labels under the noise above; they are not calibrated further."
+def _probabilities(classifier: Any) -> list[str]:
+    """Say what the probabilities of a classifier are good for."""
+    entry = registry.entry_of(classifier)
+    if entry is None:
+        return []
+    options = classifier.get_params(deep=False)
+    published = "published" in (options.get("operator"), (options.get("method_options") or {}).get("operator"))
+    if entry.robust or entry.biased or published:
+        return ["Probabilities serve to choose a class; where classes overlap, they are biased."]
+    if (entry.takes_transition or entry.learns_transition) and getattr(classifier, "corrected_", True):
+        return ["Probabilities are those of clean labels under the noise above; they are not calibrated further."]
+    return ["The noise was not corrected, so probabilities are roughly those of the labels as given, errors included."]
 
 
 def _table(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
