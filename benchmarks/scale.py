@@ -401,8 +401,8 @@ def write(options: argparse.Namespace) -> None:
         f"The joint logistic model in passes, `ForwardLogisticClassifier.fit_source` with a sample of 50,000, {n:,} "
         "rows of 64 features, pair noise 0.4, one thread. A *pass* computes loss and gradient of all rows, including "
         "reading; it and reading alone are the fastest of three runs one after another in the same process, SGD is the "
-        "faster of two. *Of reading* compares within a process, since the machine was slower for some. *Error* is that of "
-        "T.\n"
+        "faster of two. *Of reading* compares within a process, since the machine was slower for some. *Error* is that "
+        "of T.\n"
     )
     found = {kind: measured(options, "forward", n, kind) for kind in ("given", "fitted")}
     alone, sgd = (min(one[name] for one in found.values()) for name in ("reading", "sgd"))
