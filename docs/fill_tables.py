@@ -4,6 +4,7 @@ A table stands between two comments, and everything between them is replaced::
 
     <!-- report results/deep/report/table-short.md -->    the report, with its headings one level deeper
     <!-- means results/deep/report/table-short.csv -->    only the means, one column per data set and noise
+    <!-- means ...; sym 60, pair 40 -->                   the same for these noises
     <!-- audit benchmarks/results/audit.csv -->           average precisions, ours and cleanlab's best
     <!-- suite benchmarks/results/suite.csv -->           mean accuracies over tables and texts
     <!-- tree src/unflip -->                              the parts of a package, from their docstrings
@@ -14,8 +15,10 @@ import ast
 import csv
 import re
 import textwrap
+from collections.abc import Collection
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 from unflip.bench.spec import read_experiment
 
@@ -40,13 +43,18 @@ NOISES = {
     "two40": "two classes into one, 40 %",
     "idn30": "depends on the sample, 30 %",
 }
-SLOT = re.compile(r"(<!-- (report|means|audit|suite|tree) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SLOT = re.compile(r"(<!-- (report|means|audit|suite|tree) ([^\s;]+)(?:; ([^\n]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(text: str) -> str:
     """Return a page with every slot filled from the file that it names."""
-    makers = {"report": report, "means": means, "audit": audit, "suite": suite, "tree": tree}
-    return SLOT.sub(lambda slot: f"{slot[1]}\n{makers[slot[2]](ROOT / slot[3])}\n{slot[4]}", text)
+    makers: Any = {"report": report, "means": means, "audit": audit, "suite": suite, "tree": tree}
+
+    def fill(slot: re.Match[str]) -> str:
+        chosen = [slot[4].split(", ")] if slot[4] else []
+        return f"{slot[1]}\n{makers[slot[2]](ROOT / slot[3], *chosen)}\n{slot[5]}"
+
+    return SLOT.sub(fill, text)
 
 
 def report(path: Path) -> str:
@@ -54,10 +62,10 @@ def report(path: Path) -> str:
     return re.sub(r"^## ", "### ", text, flags=re.MULTILINE).strip() + "\n"
 
 
-def means(path: Path) -> str:
+def means(path: Path, noises: Collection[str] = ()) -> str:
     """Return the table of the means; as in the report, the best printed value of a column is bold."""
     with path.open(encoding="utf-8", newline="") as file:
-        lines = [line for line in csv.DictReader(file) if line["mean"]]
+        lines = [line for line in csv.DictReader(file) if line["mean"] and (not noises or line["noise"] in noises)]
     experiment = read_experiment(ROOT / "experiments" / f"{path.parents[1].name}.toml")
     columns = list(dict.fromkeys((line["dataset"], line["noise"]) for line in lines))
     found = {(line["method"], line["dataset"], line["noise"]): f"{float(line['mean']):.2f}" for line in lines}

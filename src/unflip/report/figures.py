@@ -42,7 +42,7 @@ STYLE = {
 }
 WIDTH, PANEL, HEAD, FOOT, LINE = 9.0, 2.7, 0.86, 0.53, 0.22  # inches
 LEFT, RIGHT = 0.065, 0.985  # of the width
-LEGEND_COLUMNS = 5
+LEGEND_COLUMNS = 4
 FLIPPED = LinearSegmentedColormap.from_list("flipped", ["#f7f6f2", "#0b6e75"])  # the colors of the page
 KEPT = "#cfcfcf"
 LARGEST_WRITTEN = 20  # classes up to which each cell shows its number
