@@ -140,7 +140,7 @@ def _probabilities(classifier: Any) -> list[str]:
         return ["Probabilities serve to choose a class; where classes overlap, they are biased."]
     if (entry.takes_transition or entry.learns_transition) and getattr(classifier, "corrected_", True):
         return ["Probabilities are those of clean labels under the noise above; they are not calibrated further."]
-    return ["The noise was not corrected, so probabilities are roughly those of the labels as given, errors included."]
+    return ["Probabilities are roughly those of the labels as given, errors included: no T corrects them."]
 
 
 def _table(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
