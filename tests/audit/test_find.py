@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 import unflip.audit
 from tests import quick_corrected
 from unflip.audit import LabelAuditor
-from unflip.audit.find import _Fold, _label_errors, _with_share
+from unflip.audit.find import _Fold, _label_errors, _predicted, _with_share
 from unflip.core import inverted_posterior
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
 from unflip.metrics import clean_accuracy, transition_error
@@ -906,3 +906,11 @@ class TestAuditor:
         auditor = LabelAuditor(VolMin()).fit(X, noisy)
         with pytest.raises(ValueError, match="7"):
             auditor.find(X[:2], [7, 0])
+
+
+def test_a_model_that_T_did_not_reach_speaks_of_noisy_labels():
+    X, y = np.arange(6.0)[:, np.newaxis], np.array([0, 0, 0, 1, 1, 1])  # too few rows to hold any out
+    model = unflip.CorrectedClassifier(LogisticRegression(), transition=pairflip(2, 0.2)).fit(X, y)
+    assert _predicted(model, X, np.bincount(y), model.classes_)[1]
+    model.corrected_ = True
+    assert not _predicted(model, X, np.bincount(y), model.classes_)[1]

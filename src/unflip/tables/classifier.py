@@ -173,7 +173,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
         return self.classifier_.predict(samples)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return P(clean class | x), shape (n_samples, n_classes), or what the classifier makes of it."""
+        """Return P(clean class | x), shape (n_samples, n_classes), or what the classifier's own method says."""
         samples = self.samples(X)
         return self.classifier_.predict_proba(samples)
 
