@@ -313,6 +313,15 @@ def test_an_estimated_T_gets_one_sample_of_any_label_a_class():
     np.testing.assert_allclose(found.transition, T3)  # shown as it was estimated
 
 
+def test_without_noise_small_classes_do_not_come_first():
+    rng = np.random.default_rng(0)
+    X = rng.dirichlet([8, 2, 1], size=400)
+    y = np.array([rng.choice(3, p=p) for p in X])
+    found = find_label_errors(X, y, ReadsFromX(estimate=np.eye(3)), random_state=0)
+    doubts = 1 - X[np.arange(400), y]
+    np.testing.assert_array_equal(found.ranked, np.argsort(-doubts, kind="stable"))
+
+
 class TestEvenFlips:
     NEARLY = np.array([[0.62, 0.22, 0.16], [0.2, 0.6, 0.2], [0.17, 0.25, 0.58]])
 

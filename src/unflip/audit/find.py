@@ -280,7 +280,8 @@ def find_label_errors(
 
     *What T never saw.* An estimated T[i, j] may be zero only because no such flip was among the n_i samples of class i,
     and would then hide it. So Bayes' rule uses T with one sample of evenly spread labels added to each row, (n_i T[i] +
-    1 / n_classes) / (n_i + 1).
+    1 / n_classes) / (n_i + 1). T = I is a single finding about all labels, and gets one sample for all of them: the order
+    is then that of 1 - p_given(x), whereas a sample per class would put the labels of small classes first.
 
     *Even flips.* T has c (c - 1) free entries, and the few labels of a class and pair determine them poorly; their
     errors disturb the order of the scores. So the symmetric T with the same noise rate, a single number, takes its
@@ -691,7 +692,7 @@ class _Fold(NamedTuple):
 
 def _with_a_sample(T: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return T with one sample of evenly spread labels added to each class; see Notes."""
-    n = sizes[:, np.newaxis]
+    n = sizes[:, np.newaxis] if np.any(T != np.eye(len(T))) else sizes.sum()
     return (n * T + 1 / len(T)) / (n + 1)
 
 
