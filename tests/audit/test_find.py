@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 import unflip.audit
 from tests import quick_corrected
 from unflip.audit import LabelAuditor
-from unflip.audit.find import _Fold, _label_errors, _predicted, _with_share
+from unflip.audit.find import _Fold, _label_errors, _speaks_of_noisy_labels, _with_share
 from unflip.core import inverted_posterior
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
 from unflip.metrics import clean_accuracy, transition_error
@@ -313,7 +313,7 @@ def test_an_estimated_T_gets_one_sample_of_any_label_a_class():
     np.testing.assert_allclose(found.transition, T3)  # shown as it was estimated
 
 
-def test_without_noise_small_classes_do_not_come_first():
+def test_without_noise_the_order_is_that_of_the_probabilities():
     rng = np.random.default_rng(0)
     X = rng.dirichlet([8, 2, 1], size=400)
     y = np.array([rng.choice(3, p=p) for p in X])
@@ -920,6 +920,11 @@ class TestAuditor:
 def test_a_model_that_T_did_not_reach_speaks_of_noisy_labels():
     X, y = np.arange(6.0)[:, np.newaxis], np.array([0, 0, 0, 1, 1, 1])  # too few rows to hold any out
     model = unflip.CorrectedClassifier(LogisticRegression(), transition=pairflip(2, 0.2)).fit(X, y)
-    assert _predicted(model, X, np.bincount(y), model.classes_)[1]
+    assert _speaks_of_noisy_labels(model)
+    q = model.predict_proba(X)
+    inverted = LabelAuditor.of(model).judge(q, y).proba
+    assert np.all(np.abs(inverted - 0.5) > np.abs(q - 0.5))  # T takes the noise out of them
+    np.testing.assert_array_equal(LabelAuditor.of(model).find(X, y).proba, inverted)
     model.corrected_ = True
-    assert not _predicted(model, X, np.bincount(y), model.classes_)[1]
+    assert not _speaks_of_noisy_labels(model)
+    np.testing.assert_array_equal(LabelAuditor.of(model).judge(q, y).proba, q)

@@ -280,8 +280,8 @@ def find_label_errors(
 
     *What T never saw.* An estimated T[i, j] may be zero only because no such flip was among the n_i samples of class i,
     and would then hide it. So Bayes' rule uses T with one sample of evenly spread labels added to each row, (n_i T[i] +
-    1 / n_classes) / (n_i + 1). T = I is a single finding about all labels, and gets one sample for all of them: the order
-    is then that of 1 - p_given(x), whereas a sample per class would put the labels of small classes first.
+    1 / n_classes) / (n_i + 1). T = I is a single finding about all labels and gets one sample for all of them, so that
+    the order is that of 1 - p_given(x); one per class would make flips out of small classes likelier.
 
     *Even flips.* T has c (c - 1) free entries, and the few labels of a class and pair determine them poorly; their
     errors disturb the order of the scores. So the symmetric T with the same noise rate, a single number, takes its
@@ -489,16 +489,15 @@ class LabelAuditor(BaseEstimator):
         """Return which labels of new rows are probably wrong."""
         check_is_fitted(self, "classifier_")
         check_rows(X, y)
-        counts = self._counts if self._counts is not None else MANY_ROWS * self.class_prior_ @ self.transition_
-        return self._judge(*_predicted(self.classifier_, X, counts, self.classes_), y)
+        return self.judge(_predicted(self.classifier_, X, self.classes_), y)
 
     def judge(self, proba: FloatArray, y: ArrayLike) -> LabelErrors:
-        """Return the same from P(clean = k | x) that the classifier predicted, shape (n_samples, n_classes)."""
-        return self._judge(proba, False, y)
-
-    def _judge(self, proba: FloatArray, noisy: bool, y: ArrayLike) -> LabelErrors:
+        """Return the same from the probabilities that the classifier predicted, shape (n_samples, n_classes)."""
         known, codes = check_labels(given := np.asarray(y), self.classes_)
-        T = self.transition_
+        T, noisy = self.transition_, _speaks_of_noisy_labels(self.classifier_)
+        if noisy:
+            counts = MANY_ROWS * self.class_prior_ @ T if self._counts is None else self._counts
+            proba = _with_a_label(proba, counts)
         fold = _Fold(np.arange(len(codes)), proba, noisy, T, T, self.class_prior_, False, None)
         return _label_errors(given, known, codes, [fold], noise=self.noise_, undecided=self.undecided_)
 
@@ -584,7 +583,8 @@ def _judged(
         counts = np.bincount(codes[train], w, minlength=len(known))
         prior = clean_prior(counts / counts.sum(), T)
         used = _with_a_sample(T, counts.sum() * prior) if estimated else T
-        proba, noisy = _predicted(fitted, _safe_indexing(X, test), counts, known)
+        proba, noisy = _predicted(fitted, _safe_indexing(X, test), known), _speaks_of_noisy_labels(fitted)
+        proba = _with_a_label(proba, counts) if noisy else proba
         folds.append(_Fold(test, proba, noisy, T, used, prior, estimated, std))
     folds = _with_even_flips(folds, codes)
     found = _label_errors(given, known, codes, folds, histories, told, weights=weights)
@@ -692,7 +692,7 @@ class _Fold(NamedTuple):
 
 def _with_a_sample(T: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return T with one sample of evenly spread labels added to each class; see Notes."""
-    n = sizes[:, np.newaxis] if np.any(T != np.eye(len(T))) else sizes.sum()
+    n = sizes.sum() if np.array_equal(T, np.eye(len(T))) else sizes[:, np.newaxis]
     return (n * T + 1 / len(T)) / (n + 1)
 
 
@@ -844,24 +844,29 @@ def _estimate(
     return T, getattr(fitted, "transition_std_", None)
 
 
-def _predicted(model: Any, X: Any, counts: NDArray[Any], classes: NDArray[Any]) -> tuple[FloatArray, bool]:
-    """Return the model's probabilities, shape (n_samples, n_classes), and whether they are of noisy labels.
-
-    ``counts`` are those of the labels that the model has seen, which may lack a class.
-    """
+def _predicted(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
+    """Return the model's probabilities of all classes, of which it may not know some, shape (n_samples, n_classes)."""
     proba = np.asarray(model.predict_proba(X), dtype=np.float64)
     p = np.zeros((len(proba), len(classes)))
     p[:, np.searchsorted(classes, model.classes_)] = proba
-    learner, _ = _inside(model)
+    return p
+
+
+def _speaks_of_noisy_labels(model: Any) -> bool:
+    """Return whether the probabilities of a fitted model are those of noisy labels, which T has yet to correct."""
+    learner, _ = _inside(getattr(model, "classifier_", model))  # that of a table
     entry = registry.entry_of(learner)
     through_T = getattr(learner, "transition_", None) is not None and getattr(learner, "corrected_", True)
     if entry is not None and entry.family == "deep":
         # NoisyLabelClassifier keeps the T it was given even if its method, such as cross-entropy, does not use it.
         through_T = through_T and (entry.takes_transition or entry.learns_transition)
-    if through_T or (entry is not None and entry.robust):
-        return p, False
+    return not (through_T or (entry is not None and entry.robust))
+
+
+def _with_a_label(p: FloatArray, counts: FloatArray | IntArray) -> FloatArray:
+    """Return probabilities of noisy labels with one more label of the prior added to the n that were learned from."""
     n = counts.sum()
-    return (n * p + counts / n) / (n + 1), True
+    return (n * p + counts / n) / (n + 1)
 
 
 def _with_even_flips(folds: list[_Fold], codes: IntArray) -> list[_Fold]:
