@@ -145,10 +145,10 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     >>> from sklearn.ensemble import ExtraTreesClassifier
     >>> from unflip.noise import corrupt, pairflip
     >>> X, y = load_digits(return_X_y=True)
-    >>> noisy = corrupt(y[:1000], pairflip(10, 0.35), random_state=0)
-    >>> forest = ExtraTreesClassifier(100, min_samples_leaf=2, random_state=0)
-    >>> model = CorrectedClassifier(forest, random_state=0).fit(X[:1000], noisy)
-    >>> bool(model.score(X[1000:], y[1000:]) > forest.fit(X[:1000], noisy).score(X[1000:], y[1000:]) + 0.05)
+    >>> noisy = corrupt(y[:600], pairflip(10, 0.35), random_state=0)
+    >>> forest = ExtraTreesClassifier(50, min_samples_leaf=2, random_state=0)
+    >>> model = CorrectedClassifier(forest, random_state=0).fit(X[:600], noisy)
+    >>> bool(model.score(X[600:], y[600:]) > forest.fit(X[:600], noisy).score(X[600:], y[600:]) + 0.05)
     True
     """
 
