@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 import unflip.audit
 from tests import quick_corrected
 from unflip.audit import LabelAuditor
-from unflip.audit.find import _Fold, _label_errors, _speaks_of_noisy_labels, _with_share
+from unflip.audit.find import _Fold, _label_errors, _with_share, speaks_of_noisy_labels
 from unflip.core import inverted_posterior
 from unflip.linear import MCLDCEClassifier, MuSGDClassifier, RankPruningClassifier
 from unflip.metrics import clean_accuracy, transition_error
@@ -920,11 +920,11 @@ class TestAuditor:
 def test_a_model_that_T_did_not_reach_speaks_of_noisy_labels():
     X, y = np.arange(6.0)[:, np.newaxis], np.array([0, 0, 0, 1, 1, 1])  # too few rows to hold any out
     model = unflip.CorrectedClassifier(LogisticRegression(), transition=pairflip(2, 0.2)).fit(X, y)
-    assert _speaks_of_noisy_labels(model)
+    assert speaks_of_noisy_labels(model)
     q = model.predict_proba(X)
     inverted = LabelAuditor.of(model).judge(q, y).proba
     assert np.all(np.abs(inverted - 0.5) > np.abs(q - 0.5))  # T takes the noise out of them
     np.testing.assert_array_equal(LabelAuditor.of(model).find(X, y).proba, inverted)
     model.corrected_ = True
-    assert not _speaks_of_noisy_labels(model)
+    assert not speaks_of_noisy_labels(model)
     np.testing.assert_array_equal(LabelAuditor.of(model).judge(q, y).proba, q)

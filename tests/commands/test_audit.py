@@ -14,12 +14,15 @@ import pandas as pd
 
 from tests.commands.conftest import T, make_frame, table_of
 from unflip.audit import LabelErrors, find_label_errors
+from unflip.audit.find import speaks_of_noisy_labels
 from unflip.commands import (
     apply_corrections,
     audit_table,
     compare_classifiers,
+    fit_table,
     judge_table,
     named_by,
+    predict_table,
     read_probabilities,
     write_audit,
 )
@@ -246,6 +249,17 @@ def test_groups_and_a_saved_model(table, fitted, quick):
     only = table_of(frame[frame["kind"] == "cat"].reset_index(drop=True))
     found = judge_table(fitted.model, only)
     assert noise_of(found, only, Totals.of(found)).noisy_prior.tolist() == [0, 1, 0]
+
+
+def test_a_saved_model_of_noisy_labels_judges_through_T(table):
+    model = fit_table(table, method="lnsi", random_state=0).model  # T does not reach its probabilities
+    found = judge_table(model, table)
+    q = predict_table(model, table)[1]
+    assert speaks_of_noisy_labels(model)
+    assert np.mean(found.proba.max(axis=1)) > np.mean(q.max(axis=1)) + 0.02
+    clean = fit_table(table, method="mcldce", random_state=0).model
+    assert not speaks_of_noisy_labels(clean)
+    np.testing.assert_array_equal(judge_table(clean, table).proba, predict_table(clean, table)[1])
 
 
 def test_exports_go_to_other_tools_and_come_back(errors, table, tmp_path):

@@ -281,7 +281,8 @@ def find_label_errors(
     *What T never saw.* An estimated T[i, j] may be zero only because no such flip was among the n_i samples of class i,
     and would then hide it. So Bayes' rule uses T with one sample of evenly spread labels added to each row, (n_i T[i] +
     1 / n_classes) / (n_i + 1). T = I is a single finding about all labels and gets one sample for all of them, so that
-    the order is that of 1 - p_given(x); one per class would make flips out of small classes likelier.
+    the order is that of 1 - p_given(x), unless the rate depends on the sample; one sample per class would make flips
+    out of small classes likelier.
 
     *Even flips.* T has c (c - 1) free entries, and the few labels of a class and pair determine them poorly; their
     errors disturb the order of the scores. So the symmetric T with the same noise rate, a single number, takes its
@@ -430,7 +431,7 @@ class LabelAuditor(BaseEstimator):
     classifier_: Any
     noise_: VaryingNoise | None
     undecided_: bool
-    _counts: Any  # of the labels that the classifier has seen, if they are known
+    _counts: FloatArray | IntArray  # of the labels that the classifier has seen, or what they should be
 
     def __init__(
         self,
@@ -477,11 +478,14 @@ class LabelAuditor(BaseEstimator):
             raise ValueError(f"{type(model).__name__} has no T or no predict_proba; give T, or choose another model")
         auditor = cls(model, transition)
         auditor.noise_, auditor.undecided_ = None, False
-        auditor.classifier_, auditor.classes_, auditor._counts = model, model.classes_, None
+        auditor.classifier_, auditor.classes_ = model, model.classes_
         T = check_transition(T, len(model.classes_))
         prior = getattr(model, "class_prior_", None)
-        auditor.class_prior_ = np.full(len(T), 1 / len(T)) if prior is None else np.asarray(prior)
+        prior = np.full(len(T), 1 / len(T)) if prior is None else np.asarray(prior)
+        # Without a T, a network's prior is that of the noisy labels.
+        auditor.class_prior_ = clean_prior(prior, T) if getattr(model, "transition_", None) is None else prior
         rows = getattr(model, "metadata_", {}).get("rows trained on", MANY_ROWS)
+        auditor._counts = rows * auditor.class_prior_ @ T
         auditor.transition_ = T if transition is not None else _with_a_sample(T, rows * auditor.class_prior_)
         return auditor
 
@@ -494,10 +498,8 @@ class LabelAuditor(BaseEstimator):
     def judge(self, proba: FloatArray, y: ArrayLike) -> LabelErrors:
         """Return the same from the probabilities that the classifier predicted, shape (n_samples, n_classes)."""
         known, codes = check_labels(given := np.asarray(y), self.classes_)
-        T, noisy = self.transition_, _speaks_of_noisy_labels(self.classifier_)
-        if noisy:
-            counts = MANY_ROWS * self.class_prior_ @ T if self._counts is None else self._counts
-            proba = _with_a_label(proba, counts)
+        T, noisy = self.transition_, speaks_of_noisy_labels(self.classifier_)
+        proba = _with_a_label(proba, self._counts) if noisy else proba
         fold = _Fold(np.arange(len(codes)), proba, noisy, T, T, self.class_prior_, False, None)
         return _label_errors(given, known, codes, [fold], noise=self.noise_, undecided=self.undecided_)
 
@@ -583,7 +585,7 @@ def _judged(
         counts = np.bincount(codes[train], w, minlength=len(known))
         prior = clean_prior(counts / counts.sum(), T)
         used = _with_a_sample(T, counts.sum() * prior) if estimated else T
-        proba, noisy = _predicted(fitted, _safe_indexing(X, test), known), _speaks_of_noisy_labels(fitted)
+        proba, noisy = _predicted(fitted, _safe_indexing(X, test), known), speaks_of_noisy_labels(fitted)
         proba = _with_a_label(proba, counts) if noisy else proba
         folds.append(_Fold(test, proba, noisy, T, used, prior, estimated, std))
     folds = _with_even_flips(folds, codes)
@@ -691,7 +693,7 @@ class _Fold(NamedTuple):
 
 
 def _with_a_sample(T: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Return T with one sample of evenly spread labels added to each class; see Notes."""
+    """Return T with one sample of evenly spread labels added to each class, or to all if T = I; see Notes."""
     n = sizes.sum() if np.array_equal(T, np.eye(len(T))) else sizes[:, np.newaxis]
     return (n * T + 1 / len(T)) / (n + 1)
 
@@ -845,16 +847,18 @@ def _estimate(
 
 
 def _predicted(model: Any, X: Any, classes: NDArray[Any]) -> FloatArray:
-    """Return the model's probabilities of all classes, of which it may not know some, shape (n_samples, n_classes)."""
+    """Return the model's probabilities of all classes, some of which it may not know, shape (n_samples, n_classes)."""
     proba = np.asarray(model.predict_proba(X), dtype=np.float64)
     p = np.zeros((len(proba), len(classes)))
     p[:, np.searchsorted(classes, model.classes_)] = proba
     return p
 
 
-def _speaks_of_noisy_labels(model: Any) -> bool:
+def speaks_of_noisy_labels(model: Any) -> bool:
     """Return whether the probabilities of a fitted model are those of noisy labels, which T has yet to correct."""
-    learner, _ = _inside(getattr(model, "classifier_", model))  # that of a table
+    learner, _ = _inside(model)
+    if type(learner).__name__ == "TableClassifier":
+        learner, _ = _inside(learner.classifier_)
     entry = registry.entry_of(learner)
     through_T = getattr(learner, "transition_", None) is not None and getattr(learner, "corrected_", True)
     if entry is not None and entry.family == "deep":
@@ -864,7 +868,7 @@ def _speaks_of_noisy_labels(model: Any) -> bool:
 
 
 def _with_a_label(p: FloatArray, counts: FloatArray | IntArray) -> FloatArray:
-    """Return probabilities of noisy labels with one more label of the prior added to the n that were learned from."""
+    """Return probabilities of noisy labels as if one more label, spread like the others, had been learned from."""
     n = counts.sum()
     return (n * p + counts / n) / (n + 1)
 

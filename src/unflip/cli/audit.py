@@ -84,6 +84,7 @@ def audit(
     Example: unflip audit people/ --label job --out audit --out-of-core
     """
     with terminal.one_sentence():
+        from unflip.audit.find import speaks_of_noisy_labels
         from unflip.commands import audit_out_of_core, compare_classifiers, judge_table, write_audit
         from unflip.commands.audit import FILES, GIVEN, Totals, explain_counts, explain_interval, noise_of
         from unflip.commands.fit import check_network, resolve_model
@@ -151,7 +152,8 @@ def audit(
                     )
                 if not errors.candidates:
                     tell("estimating the accuracy")
-                named = f"model {judge}" if judge else GIVEN if probabilities else None
+                through = ", through T" if judge and speaks_of_noisy_labels(saved) else ""
+                named = f"model {judge}{through}" if judge else GIVEN if probabilities else None
                 asked: dict[str, Any] = {"folds": folds, "random_state": seed, "judge": named}
                 compared = compare_classifiers(errors, table, model=model, network=network, **asked)
             tell(f"writing {out}")

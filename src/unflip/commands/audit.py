@@ -316,10 +316,7 @@ def explain_interval(totals: Totals) -> str:
     """Return the number of wrong labels with its interval in a sentence, or say that there is no such number."""
     low, high = totals.interval
     if totals.by_rules:
-        known = "How many labels are wrong"
-        if round(low):
-            known = f"At least {low:,.0f} labels are wrong, but how many more"
-        return f"{known} cannot be told: rules seem to have made the labels, and their errors do not show."
+        return "How many labels are wrong cannot be told: rules seem to have made them, and their errors do not show."
     if totals.suspected is not None:
         return (
             f"These labels cannot tell noise from classes that overlap. Between {low:,.0f} and {high:,.0f} of "
