@@ -68,6 +68,7 @@ def test_paths_that_a_page_names_exist(page):
     assert not [path for path in paths if not (ROOT / path).exists()]
 
 
+@pytest.mark.slow
 def test_the_guide_runs(tmp_path, monkeypatch):
     for library in ("pandas", "safetensors", "jinja2"):
         pytest.importorskip(library)

@@ -111,6 +111,7 @@ def test_csv_to_model(tmp_path):
     }
 
 
+@pytest.mark.slow  # what it calls is tested by itself, and in a browser
 def test_audit_page(tmp_path):
     shown = run("audit_page.py", "page", cwd=tmp_path, needs=["jinja2", "PIL"])
     precision, left = numbers(rf"{NUMBER}% of the suspects are wrong; .* leaves {NUMBER}% wrong labels", shown)

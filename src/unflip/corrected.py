@@ -144,11 +144,11 @@ class CorrectedClassifier(Savable, ClassifierMixin, BaseEstimator):
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.ensemble import ExtraTreesClassifier
     >>> from unflip.noise import corrupt, pairflip
-    >>> X, y = load_digits(return_X_y=True)
-    >>> noisy = corrupt(y[:600], pairflip(10, 0.35), random_state=0)
+    >>> X, y = load_digits(n_class=4, return_X_y=True)
+    >>> noisy = corrupt(y[:300], pairflip(4, 0.35), random_state=0)
     >>> forest = ExtraTreesClassifier(50, min_samples_leaf=2, random_state=0)
-    >>> model = CorrectedClassifier(forest, random_state=0).fit(X[:600], noisy)
-    >>> bool(model.score(X[600:], y[600:]) > forest.fit(X[:600], noisy).score(X[600:], y[600:]) + 0.05)
+    >>> model = CorrectedClassifier(forest, random_state=0).fit(X[:300], noisy)
+    >>> bool(model.score(X[300:], y[300:]) > forest.fit(X[:300], noisy).score(X[300:], y[300:]) + 0.05)
     True
     """
 
