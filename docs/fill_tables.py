@@ -63,18 +63,18 @@ def report(path: Path) -> str:
 
 
 def means(path: Path, noises: Collection[str] = ()) -> str:
-    """Return the table of the means; as in the report, the best printed value of a column is bold."""
+    """Return the table of the means; bold is what is bold in the report."""
     with path.open(encoding="utf-8", newline="") as file:
         lines = [line for line in csv.DictReader(file) if line["mean"] and (not noises or line["noise"] in noises)]
     experiment = read_experiment(ROOT / "experiments" / f"{path.parents[1].name}.toml")
     columns = list(dict.fromkeys((line["dataset"], line["noise"]) for line in lines))
     found = {(line["method"], line["dataset"], line["noise"]): f"{float(line['mean']):.2f}" for line in lines}
-    best = {c: max((value for key, value in found.items() if key[1:] == c), key=float) for c in columns}
+    best = {(line["method"], line["dataset"], line["noise"]) for line in lines if line["best"] == "yes"}
     table = [["", *(f"{experiment.datasets[dataset].title}, {noise}" for dataset, noise in columns)]]
     table.append(["---"] * len(table[0]))
     for method in dict.fromkeys(line["method"] for line in lines):
-        values = [found.get((method, *column), "–") for column in columns]
-        marked = [f"**{v}**" if v == best[c] else v for c, v in zip(columns, values, strict=True)]
+        keys = [(method, *column) for column in columns]
+        marked = [f"**{found[key]}**" if key in best else found.get(key, "–") for key in keys]
         table.append([experiment.methods[method].title, *marked])
     printed = {(line["dataset"], line["noise"]): line["paper_best"] for line in lines if line["paper_best"]}
     if printed:

@@ -59,6 +59,10 @@ def test_a_protocol_may_reduce_data_and_network(experiment_file):
     assert cell.subset == {"rows": 500}
     assert cell.network == {"kind": "mlp", "hidden": 4}
     assert cell.estimate.subset == {"rows": 500}
+    path = experiment_file(("seeds = [0]", "seeds = [0]\nsubset = { digits = 300 }"), name="table.toml")
+    assert read_experiment(path).cells()[0].subset == {"rows": 300}
+    path = experiment_file(("seeds = [0]", "seeds = [0]\nsubset = {}"), name="none.toml")
+    assert read_experiment(path).cells()[0].subset is None
 
 
 def test_the_network_of_t_is_that_of_the_data_unless_it_has_its_own(experiment_file):

@@ -183,6 +183,8 @@ def test_the_main_table_is_the_paper_s():
         ),
         ("seeds = [0]", 'seeds = ["0"]', r"\[protocols.paper\]: seeds must be a list"),
         ("seeds = [0]", "seeds = [0]\nsubset = 0", r"\[protocols.paper\]: subset must be a whole number, at least 1"),
+        ("seeds = [0]", "seeds = [0]\nsubset = { digits = 0 }", "subset: digits must be a whole number, at least 1"),
+        ("seeds = [0]", "seeds = [0]\nsubset = { mnist = 9 }", "subset: unknown key 'mnist'; choose one of digits"),
         ("seeds = [0]", "seeds = [0]\nsubset = 5000", "a subset of 5000 is too large; digits has 1078 rows"),
         ("seeds = [0]", "seeds = [0]\nnetwork = { width = 0.1 }", "network of digits: unknown key 'width'"),
         ("seeds = [0]", 'seeds = [0]\ndatasets = "digits"', r"\[protocols.paper\]: datasets must be a list"),

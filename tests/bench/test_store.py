@@ -35,7 +35,7 @@ def test_a_record_is_read_as_it_was_written(store, cells):
     assert os.listdir(path.parent) == [path.name]  # nothing else is left
     assert set(record) == {
         *("format", "hash", "status", "cell", "result", "error", "warnings"),
-        *("resolved", "data", "transition_from", "tuned_from", "versions", "commit", "threads", "finished"),
+        *("resolved", "data", "device", "transition_from", "tuned_from", "versions", "commit", "threads", "finished"),
     }
     assert record["versions"]["numpy"]
 
@@ -142,6 +142,34 @@ store = Store(sys.argv[2])
 print(store.lock(read_experiment(sys.argv[1]).cells()[0]), flush=True)
 sys.stdin.read()
 """
+
+
+def test_what_another_experiment_has_done_is_copied(store, cells, experiment_file):
+    cell = next(cell for cell in cells if cell.estimate is not None)
+    other = Store(store.folder.parent / "other")
+    for task in (cell.estimate, cell):
+        other.put(task, make_record(task, RESULT))
+    other.put(cells[0], make_record(cells[0], None, "oh"))  # a failure is not worth copying
+    stale = make_record(cells[1], RESULT) | {"resolved": {"of": "another time"}}
+    other.put(cells[1], stale)
+    assert store.borrow([*cells[:2], cell]) == 2
+    assert store.done(cell) == other.done(cell)
+    assert store.done(cell.estimate) == other.done(cell.estimate)
+    assert store.get(cells[0]) is None
+    assert store.get(cells[1]) is None
+    assert store.borrow([cell]) == 0  # they are here by now
+    assert Store(other.folder).borrow([cell]) == 0
+
+
+def test_a_record_is_completed_and_not_changed(store, cells):
+    store.complete(cells[0], tuned_from={"a": 1})  # nothing to complete
+    assert store.get(cells[0]) is None
+    record = make_record(cells[0], RESULT)
+    store.put(cells[0], record)
+    store.complete(cells[0], tuned_from={"a": 1}, commit="other")
+    assert store.done(cells[0]) == record | {"tuned_from": {"a": 1}} | ({} if record["commit"] else {"commit": "other"})
+    store.complete(cells[0], tuned_from={"b": 2})
+    assert store.done(cells[0])["tuned_from"] == {"a": 1}
 
 
 def test_a_lock_holds_between_processes_and_ends_with_its_own(store, cells, experiment_file):

@@ -107,6 +107,22 @@ def test_candidates_run_first_and_the_choice_is_recorded(cells, tmp_path):
     assert again.order == []
 
 
+def test_a_cell_that_another_protocol_has_says_too_how_it_was_chosen(cells, tmp_path):
+    store, cell = Store(tmp_path), cells[1]
+
+    def outcome(task, T):
+        record = done(task)
+        if isinstance(task, Cell) and task.held_out:
+            record["result"]["held_out"] = {"weights": 0.5, "average": 0.4}
+        return record
+
+    tried = candidates(cell)
+    settled = settle(cell, [outcome(one, None)["result"] for one in tried])
+    store.put(settled, done(settled))
+    assert run_cells([cell], store, InlinePool(1, outcome), Watch()) == []
+    assert set(store.done(cell)["tuned_from"]) == {one.hash for one in tried}
+
+
 def test_a_setting_that_fails_fails_the_cell(cells, tmp_path):
     def outcome(task, T):
         return make_record(task, None, "oh\n") if isinstance(task, Cell) and task.held_out else done(task)

@@ -46,7 +46,7 @@ class Protocol:
     training: Table
     datasets: tuple[str, ...]
     network: Table = field(default_factory=dict)
-    subset: int | None = None
+    subset: int | dict[str, int] | None = None  # of all data sets, or of each
     note: str = ""
     transition: str | None = None  # replaces the estimator of T of each data set
     tuning: Table | None = None  # the grid of unflip.bench.tuning: held_out, ema and settings
@@ -114,8 +114,10 @@ class Experiment:
 
     def subset_rows(self, dataset: str, protocol: str) -> int | None:
         """Return how many training rows of a data set are drawn; None stands for all of them."""
-        own = self.datasets[dataset].subset
-        return self.protocols[protocol].subset if own is None else own
+        own, plan = self.datasets[dataset].subset, self.protocols[protocol].subset
+        if own is not None:
+            return own
+        return plan.get(dataset) if isinstance(plan, dict) else plan
 
     def _cell(self, dataset: str, noise: str, method: str, protocol: str, seed: int) -> Cell:
         data, entry, plan = self.datasets[dataset], self.methods[method], self.protocols[protocol]

@@ -43,7 +43,7 @@ def work(task: Task, T: Any, data_dir: str | None, checkpoint: Path | None) -> R
             else:
                 result = trial.run_estimate(task, data_dir=data_dir)
             json.dumps(result, allow_nan=False)  # NaN in a result is a failure
-            made_with = {"resolved": settings, "data": result.pop("data", None)}
+            made_with = {"resolved": settings} | {key: result.pop(key, None) for key in ("data", "device")}
         except Exception:
             result, error = None, traceback.format_exc()
             if checkpoint is not None:  # a retry must not fail because of the state that this attempt left
@@ -57,9 +57,10 @@ def make_record(
 ) -> Record:
     """Return the record of a task that is done, with its result, or failed, with its error; and all warnings.
 
-    Four entries are filled in by the caller that knows them: ``resolved``, all settings with the code's defaults;
-    ``data``, the fingerprint of the data; ``transition_from``, the hash, commit and settings of the T that a cell was
-    given; and ``tuned_from``, the scores on held-out noisy labels that chose its settings, by the candidates' hashes.
+    Five entries are filled in by the caller that knows them: ``resolved``, all settings with the code's defaults;
+    ``data``, the fingerprint of the data; ``device``, such as "cpu"; ``transition_from``, the hash, commit and settings
+    of the T that a cell was given; and ``tuned_from``, the scores on held-out noisy labels that chose its settings, by
+    the candidates' hashes.
     """
     threads = os.environ.get(THREADS[0], "")
     return {
@@ -72,6 +73,7 @@ def make_record(
         "warnings": sorted(set(warned)),
         "resolved": None,
         "data": None,
+        "device": None,
         "transition_from": None,
         "tuned_from": None,
         "versions": versions(),

@@ -89,6 +89,7 @@ class _Run:
                 results = [self.scored[key] for key in tried]
                 settled = settle(cell, results)
                 self.tuned[settled.hash] = {key: self.scored[key]["held_out"] for key in tried}
+                self.store.complete(settled, tuned_from=self.tuned[settled.hash])  # if another protocol has this cell
                 self.watch.renamed(cell, settled)
                 items = [(settled.hash, settled) if key == cell.hash else (key, one) for key, one in waiting.items()]
                 waiting.clear()

@@ -70,6 +70,10 @@ PRINTED: Rule = (
     "a number, or mean and deviation such as [87.1, 0.36]",
     lambda value: is_number(value) or (isinstance(value, list) and len(value) == 2 and all(map(is_number, value))),
 )
+ROWS: Rule = (
+    f"{whole(1)[0]}, or a table such as {{ mnist = 1000 }}",
+    lambda value: isinstance(value, dict) or whole(1)[1](value),
+)
 SETTING: Rule = ("text, true, false or a finite number, or a list or table of them", is_plain)
 
 # A rule for each key of each table.
@@ -85,7 +89,7 @@ DATASET = {
 TRAINING = {"epochs": whole(1), "decay_from": whole(0), "batch_size": whole(1), "lr": POSITIVE}
 PROTOCOL = {
     **{"seeds": SEEDS, **TRAINING, "augment": TEXT, "datasets": NAMES},
-    **{"network": TABLE, "transition": TEXT, "subset": whole(1), "note": TEXT, "tuning": TABLE},
+    **{"network": TABLE, "transition": TEXT, "subset": ROWS, "note": TEXT, "tuning": TABLE},
 }
 TUNING = {"held_out": INSIDE, "ema": INSIDE, "settings": TABLES}
 SETTINGS = {"dropout": SHARE, "weight_decay": NOT_NEGATIVE}
@@ -212,8 +216,11 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], tra
     if "transition" in entry:
         one_of(entry["transition"], transitions, "estimator of T", f"{place} transition: ")
     chosen = tuple(one_of(d, datasets, "data set", f"{place} datasets: ") for d in entry.get("datasets", datasets))
-    for dataset in chosen:
-        if "subset" in entry and datasets[dataset].subset is not None:
+    subset = entry.get("subset", {})
+    if isinstance(subset, dict):
+        check_table(subset, f"{place} subset", dict.fromkeys(chosen, whole(1)))
+    for dataset in subset if isinstance(subset, dict) else chosen:
+        if datasets[dataset].subset is not None:
             raise ValueError(f"{place} and [datasets.{dataset}] both set subset; remove it from one of them")
     if "tuning" in entry:
         check_table(entry["tuning"], f"{place} tuning", TUNING, list(TUNING))

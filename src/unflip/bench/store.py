@@ -100,6 +100,32 @@ class Store:
             for checkpoint in (self.folder / "checkpoints").glob(f"*{task.hash}-*"):
                 checkpoint.unlink(missing_ok=True)
 
+    def complete(self, task: Task, **entries: Any) -> None:
+        """Add entries to a record that lacks them, such as the scores that chose its settings."""
+        record = self._result(task)
+        if record is not None and any(record.get(name) is None for name in entries):
+            kept = {name: value for name, value in record.items() if value is not None}
+            write_whole(self.path(task), _readable_json(record | entries | kept))
+
+    def borrow(self, cells: Iterable[Cell]) -> int:
+        """Copy what the other stores in the same folder have done of these cells, and return how many records it is.
+
+        Experiments share tasks: the same baseline, or the same T. Stale records stay where they are.
+        """
+        folders = sorted(path.parent for path in self.folder.parent.glob("*/records"))
+        others = [Store(folder, refresh_stale=True) for folder in folders if folder.resolve() != self.folder.resolve()]
+        copied = 0
+        for cell in cells:
+            for one in (*candidates(cell), cell):  # the candidates first: they settle the cell
+                for task in (one.estimate, self.settled(one)):
+                    if task is None or self.get(task) is not None:
+                        continue
+                    record = next(filter(None, (other.done(task) for other in others)), None)
+                    if record is not None:
+                        self.put(task, record)
+                        copied += 1
+        return copied
+
     def records(self, cells: Iterable[Cell]) -> Iterator[Record]:
         """Yield the finished records of these cells, with the names that the cells have now."""
         for cell in cells:

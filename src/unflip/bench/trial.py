@@ -34,9 +34,9 @@ def run_cell(
 
     It has ``accuracy`` (a list: one per epoch, or a single number for a linear method), ``held_out`` if the cell keeps
     labels from training (see :mod:`unflip.bench.tuning`; ``accuracy`` is then that of the last epochs), ``transition``,
-    ``transition_error``, ``noise_rate`` (the share of wrong labels that was drawn), ``seconds`` and ``data`` (what
-    :meth:`NoisyData.fingerprint` returns). A deep method keeps its state in ``checkpoint`` after each epoch, so that an
-    interrupted run can continue.
+    ``transition_error``, ``noise_rate`` (the share of wrong labels that was drawn), ``seconds``, ``data`` (what
+    :meth:`NoisyData.fingerprint` returns) and ``device`` (networks train on a GPU if there is one). A deep method keeps
+    its state in ``checkpoint`` after each epoch, so that an interrupted run can continue.
     """
     data = noisy_data(cell.dataset, cell.subset, cell.noise, cell.seed, data_dir)
     if cell.transition is not None and T is None:
@@ -52,6 +52,7 @@ def run_cell(
         "noise_rate": data.noise_rate,
         "seconds": seconds,
         "data": data.fingerprint(),
+        "device": _device(deep),
     }
 
 
@@ -60,6 +61,8 @@ def run_estimate(task: Estimate, *, data_dir: str | None = None) -> Result:
     data = noisy_data(task.dataset, task.subset, task.noise, task.seed, data_dir)
     start = time.perf_counter()
     kind = task.transition["kind"]
+    networks = kind != "true" and bool(registry.find(kind, "transition").networks)
+    device = _device(networks)
     if kind == "true":
         if data.T is None:
             raise ValueError(f"the true T of {task.dataset} is unknown; choose an estimator")
@@ -67,13 +70,13 @@ def run_estimate(task: Estimate, *, data_dir: str | None = None) -> Result:
     else:
         make, x = estimator_class(kind), flat(data.x)
         offered: dict[str, Any] = {"classes": np.arange(data.n_classes), "random_state": task.seed}
-        if registry.find(kind, "transition").networks:
+        if networks:
             network = dict(task.transition["network"])
-            offered |= {"network": network.pop("kind"), "network_options": network, "device": "cpu", "progress": False}
+            offered |= {"network": network.pop("kind"), "network_options": network, "device": device, "progress": False}
             x = unit_scale(data.x)[0]
         T = make(**taken_by(make, **offered) | own_settings(task.transition)).fit(x, data.y).transition_
-    seconds, error = time.perf_counter() - start, _error(T, data.T)
-    return {"transition": T.tolist(), "transition_error": error, "seconds": seconds, "data": data.fingerprint()}
+    found = {"transition": T.tolist(), "transition_error": _error(T, data.T), "seconds": time.perf_counter() - start}
+    return found | {"data": data.fingerprint(), "device": device}
 
 
 class NoisyData(NamedTuple):
@@ -134,7 +137,8 @@ def _train(
     factory = make_network(network.pop("kind"), x.shape[1:], data.n_classes, **network)
     with seeded(cell.seed):
         method = make_method(cell.settings["kind"], factory, data.n_classes, T, prior, **settings)
-    trainer = Trainer(method, **training, seed=cell.seed, progress=False, checkpoint=checkpoint)
+    options: dict[str, Any] = {"seed": cell.seed, "device": _device(True), "progress": False, "checkpoint": checkpoint}
+    trainer = Trainer(method, **training, **options)
     test = (x_test, data.y_test)
     if cell.held_out is None:
         history = trainer.fit(x, data.y, evaluate=test)
@@ -157,6 +161,15 @@ def _fit(cell: Cell, data: NoisyData, T: FloatArray | None) -> tuple[Result, flo
     seconds = time.perf_counter() - start
     accuracy = float(np.mean(model.predict(x_test) == data.y_test))
     return {"accuracy": [accuracy]}, seconds, getattr(model, "transition_", None)
+
+
+def _device(networks: bool) -> str:
+    """Return where a task runs: networks on the GPU, if there is one."""
+    if not networks:
+        return "cpu"
+    from unflip.deep.estimator import best_device
+
+    return best_device()
 
 
 def held_out_rows(n: int, share: float, seed: int) -> tuple[IntArray, IntArray]:

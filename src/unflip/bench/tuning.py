@@ -69,8 +69,8 @@ class Scores:
         if len(trainer.history) < trainer.epochs - n_last(trainer.epochs):
             return {}
         kinds = {WEIGHTS: trainer.method, AVERAGE: trainer.model}
-        found = {kind: _accuracy(model, *self.held_out) for kind, model in kinds.items()}
-        return found | {"accuracy": _accuracy(trainer.model, *self.test)}
+        found = {kind: _accuracy(model, *self.held_out, trainer.device) for kind, model in kinds.items()}
+        return found | {"accuracy": _accuracy(trainer.model, *self.test, trainer.device)}
 
 
 def summary(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -80,10 +80,10 @@ def summary(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"accuracy": [epoch["accuracy"] for epoch in last], "held_out": held_out}
 
 
-def _accuracy(model: Any, x: Any, y: Any) -> float:
+def _accuracy(model: Any, x: Any, y: Any, device: Any) -> float:
     from unflip.deep.trainer import predict_logits
 
-    return float(np.mean(predict_logits(model, x).argmax(1).numpy() == y))
+    return float(np.mean(predict_logits(model, x, device=device).argmax(1).numpy() == y))
 
 
 def _fixed(cell: Cell) -> dict[str, Any]:

@@ -78,8 +78,7 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         return X
 
     def _device(self) -> str:
-        found = "cuda" if torch.cuda.is_available() else "cpu"
-        return found if self.device == "auto" else self.device
+        return best_device() if self.device == "auto" else self.device
 
     def _device_there(self) -> str:
         """Return the device to predict on: a model trained on a GPU also predicts on a machine without one."""
@@ -151,6 +150,10 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
             value, (description, allowed) = getattr(self, name), RANGES[name]
             if not (isinstance(value, Real) and allowed(value)) and not (name in optional and value is None):
                 raise ValueError(f"{name} must be {description}{' or None' if name in optional else ''}; got {value!r}")
+
+
+def best_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def shared_random_state(random_state: Any) -> np.random.RandomState:

@@ -120,7 +120,7 @@ class Trainer:
         for group in self.optimizer.param_groups:  # a checkpoint cannot hold NumPy's numbers
             group.update({name: value.item() for name, value in group.items() if isinstance(value, np.generic)})
         self.average = None if self.ema is None else deepcopy(self.method).requires_grad_(False)
-        self.steps = 0
+        self.steps = 0  # that the average has seen
         self.history: list[Record] = []
         self._begun: int | None = None  # samples of a method that keeps something for each
         self._rates = [(group["lr"], group.get("betas")) for group in self.optimizer.param_groups]
@@ -260,7 +260,10 @@ class Trainer:
 
         self.method.eval()
         with torch.no_grad():
-            self.method.between_epochs(epoch, predict)
+            restarted = self.method.between_epochs(epoch, predict)
+        if restarted and self.average is not None:  # from here on, the average is of the new networks alone
+            self.average.networks.load_state_dict(self.method.networks.state_dict())
+            self.steps = 0
 
     def _averaged(self) -> tuple[list[tuple[Tensor, Tensor]], list[tuple[Tensor, Tensor]]]:
         """Pair tensors of the method with those of the average: the ones to average, and the ones to copy.

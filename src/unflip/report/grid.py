@@ -49,12 +49,6 @@ def accuracy_grid(results: Results) -> Grid:
     found = list(cells.values())
     counts = [result.trials for result in found]
 
-    def best_of(row: Row) -> float:
-        return round(first_of(row).mean, 2)
-
-    def first_of(row: Row) -> Result:
-        return max((cells[*row, m] for m in results.methods if (*row, m) in cells), key=lambda result: result.mean)
-
     def entry(row: Row, method: str) -> Entry:
         printed = experiment.paper.get((*row, method))
         paper = "" if printed is None else f"({_as_printed(*printed)})"
@@ -65,7 +59,7 @@ def accuracy_grid(results: Results) -> Grid:
             ours=_number(result.mean, result.deviations.values(), 2),
             paper=paper,
             symbols=_symbols(result.marks, found) + _trial_count(result.trials, counts, results.planned),
-            best=round(result.mean, 2) == best_of(row) or bool(result.tied_with(first_of(row))),
+            best=results.is_best((*row, method)),
         )
 
     def paper_best(row: Row) -> Entry:
@@ -78,7 +72,7 @@ def accuracy_grid(results: Results) -> Grid:
         best = results.paper_best(row)
         if best is None:
             return Entry()
-        difference = f"{best_of(row) - round(best[0], 2):+.2f}".replace("-", "−")
+        difference = f"{round(results.first(row).mean, 2) - round(best[0], 2):+.2f}".replace("-", "−")
         return Entry("0.00" if difference[1:] == "0.00" else difference)
 
     compared = any(results.paper_best(row) for row in results.rows)
@@ -213,7 +207,7 @@ def _accuracy_notes(results: Results, compared: bool) -> list[str]:
         legend += " (the paper's number ± its printed deviation)"
     legend += ". Bold: our best for the same data and noise"
     if max((result.trials for result in found), default=0) >= LEAST_SHARED:
-        legend += ", and what a paired t-test over trials (5 %) cannot tell from it"
+        legend += f", and what a paired t-test over at least {LEAST_SHARED} shared trials (5 %) cannot tell from it"
     legend += "."
     if len(found) < len(results.rows) * len(results.methods):
         legend += f" {DASH}: no record."

@@ -111,6 +111,16 @@ class Results:
         """Number of trials of a cell once the protocol is complete."""
         return len(self.experiment.protocols[self.protocol].seeds)
 
+    def first(self, row: Row) -> Result:
+        """Return the result with the highest mean of a row."""
+        found = (self.cells[*row, method] for method in self.methods if (*row, method) in self.cells)
+        return max(found, key=lambda result: result.mean)
+
+    def is_best(self, key: Key) -> bool:
+        """Say whether a result is the first of its row, as printed, or a paired test cannot tell it from the first."""
+        result, first = self.cells[key], self.first(key[:2])
+        return round(result.mean, 2) == round(first.mean, 2) or bool(result.tied_with(first))
+
     def paper_best(self, row: Row) -> tuple[float, list[str]] | None:
         """Return the paper's best number for a row and the methods that reach it; None if it has none."""
         printed = {m: mean for (*where, m), (mean, _) in self.experiment.paper.items() if tuple(where) == row}

@@ -19,7 +19,7 @@ LATEX = (
 )
 COLUMNS = (
     *("dataset", "noise", "method", "protocol", "trials", "planned_trials", "epochs"),
-    *("mean", "deviation", "deviation_over", "epoch_deviation"),
+    *("mean", "deviation", "deviation_over", "epoch_deviation", "best"),
     *("paper_mean", "paper_deviation", "paper_best", "paper_best_method", "above_paper_best"),
     *("transition_error", "seconds", "commit", "transition_commit", "marks"),
 )
@@ -97,8 +97,9 @@ def csv_table(results: Results) -> str:
 
     Accuracies, their deviations and differences are in percent, seconds are the mean over trials. ``marks`` has the
     words "protocol" and "commit", ``commit`` all commits that made the trials, ``transition_commit`` all that made
-    their T. ``deviation`` is over ``deviation_over``, ``epoch_deviation`` over the last epochs. ``paper_best`` is the
-    paper's best number for the same data and noise, ``above_paper_best`` the mean minus that.
+    their T. ``deviation`` is over ``deviation_over``, ``epoch_deviation`` over the last epochs. ``best`` is "yes" for
+    what is bold in the table: the highest mean of a row and what a paired test cannot tell from it. ``paper_best`` is
+    the paper's best number for the same data and noise, ``above_paper_best`` the mean minus that.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -120,6 +121,7 @@ def csv_table(results: Results) -> str:
                     "deviation": deviation,
                     "deviation_over": over,
                     "epoch_deviation": result.deviations.get("epochs"),
+                    "best": "yes" if results.is_best(key) else "no",
                 }
                 line |= {
                     "above_paper_best": None if paper_best is None else result.mean - paper_best,

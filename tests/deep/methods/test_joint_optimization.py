@@ -92,6 +92,16 @@ def test_retraining_starts_with_the_first_weights_and_cross_entropy_alone(batch)
     assert torch.equal(method.recent, recent)
 
 
+def test_the_average_starts_again_with_the_networks():
+    torch.manual_seed(0)
+    method = make_method(NAME, make_network("mlp", 6, 3, hidden=8), 3, relabel_from=1, retrain_from=3)
+    first = method.networks[0][1].weight.detach().clone()
+    trainer = Trainer(method, epochs=4, batch_size=32, ema=0.999, steps_per_epoch=1)
+    trainer.fit(*small_data())
+    weights, average = (model.networks[0][1].weight.detach() for model in (trainer.method, trainer.model))
+    torch.testing.assert_close(average, first + (1 - 2 / 11) * (weights - first))  # after the first step of the new one
+
+
 def test_a_run_resumes_exactly(tmp_path):
     data = small_data()
 

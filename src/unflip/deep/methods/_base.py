@@ -83,8 +83,10 @@ class Method(nn.Module):
         y (n_samples,) are the codes of all noisy labels, on the device of the training.
         """
 
-    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> None:
+    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> bool | None:
         """Do what a method with ``per_sample`` does before each epoch, in evaluation mode and without gradients.
+
+        Return True after ``restart_networks``: the average of the weights then starts again, too.
 
         ``predict()`` returns the clean logits of all training samples, shape (n_samples, n_classes), in their order;
         ``predict(function)`` returns what a function of x returns, such as the logits of one of two networks.
