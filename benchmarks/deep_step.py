@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from unflip.deep import CNN6, make_method, make_network
+from unflip.deep.adam import Adam
 from unflip.deep.trainer import Trainer
 from unflip.noise import corrupt, symmetric
 
-BATCH, STEPS, ROUNDS = 128, 100, 30
+BATCH, STEPS, ROUNDS, TRIALS = 128, 100, 30, 5
 LOADER_STEPS, LOADER_EVERY = 20, 3
 CNN_BATCH, CNN_ROUNDS = 32, 5
 T = symmetric(10, 0.2)
@@ -118,6 +119,30 @@ def loop(batches: Batches, steps: int, dropout: float = 0.0) -> Callable[[], flo
             if len(losses) == steps:
                 break
         return (clock() - start) / steps
+
+    return run
+
+
+def batched(x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
+    """Several trials in one process, each with its own samples and weights: stacked products, one step of Adam."""
+    data, labels = torch.from_numpy(x), torch.from_numpy(y)
+    shapes = [(784, 256), (1, 256), (256, 10), (1, 10)]
+    weights = [nn.Parameter(torch.randn(TRIALS, *shape) / shape[0] ** 0.5) for shape in shapes]
+    optimizer = Adam(weights, lr=1e-3)
+
+    def run() -> float:
+        orders = [torch.randperm(len(data))[: STEPS * BATCH] for _ in range(TRIALS)]
+        start = clock()
+        for rows in torch.stack(orders, dim=1).view(STEPS, BATCH, TRIALS).unbind():
+            rows = rows.T.reshape(-1)
+            X = data.index_select(0, rows).to(torch.float32).mul_(1 / 255).view(TRIALS, BATCH, 784)
+            H = F.leaky_relu(torch.baddbmm(weights[1], X, weights[0]), 0.01, inplace=True)
+            Z = torch.baddbmm(weights[3], H, weights[2])
+            (TRIALS * F.cross_entropy(Z.view(-1, 10), labels.index_select(0, rows))).backward()
+            optimizer.step()
+            for p in weights:
+                p.grad = None
+        return (clock() - start) / STEPS
 
     return run
 
@@ -228,6 +253,7 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
         "unflip, proper scores of power 0.5": ours(x, y, "proper"),
         "unflip, coteaching, two networks": ours(x, y, "coteaching"),
         "unflip, jocor, two networks": ours(x, y, "jocor"),
+        "five trials of ce in one process": batched(x, y),
         "plain loop, fused Adam": loop(plain_batches(x, y), STEPS),
         "plain loop, fused Adam, dropout 0.5": loop(plain_batches(x, y), STEPS, dropout=0.5),
         loader: loop(loader_batches(x, y), LOADER_STEPS),
@@ -235,7 +261,7 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
     times = measure(contenders, ROUNDS, rarely=(loader,))
     rows = []
     for name, values in times.items():
-        networks = 2 if "two networks" in name else 1
+        networks = 2 if "two networks" in name else TRIALS if "trials" in name else 1
         rows.append(
             [
                 name,
@@ -248,10 +274,12 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
     report.say(
         "- ms: processor time of the fastest round.\n"
         "- / products: the step divided by the five products `X W1`, `H W2`, `dW2`, `dH`, `dW1` of the same shapes on "
-        "shuffled batches that are gathered and scaled outside the clock; twice the products for two networks. The "
-        "bound is 2.0. Median over the rounds, with its quartiles.\n"
+        "shuffled batches that are gathered and scaled outside the clock; twice the products for two networks, five "
+        "times for five trials. The bound is 2.0, the goal 1.5. Median over the rounds, with its quartiles.\n"
         "- / DataLoader step: the step divided by the same step of a plain loop that is fed by a Dataset of single "
-        "images (bytes, PIL, tensor) and a DataLoader; twice that step for two networks. The bound is 0.33.\n"
+        "images (bytes, PIL, tensor) and a DataLoader; twice that step for two networks, five times for five trials. "
+        "The bound is 0.33.\n- five trials in one process: the weights stacked, `torch.baddbmm` instead of five steps "
+        "one after the other.\n"
         "- torch's Adam, torch's Dropout: `torch.optim.Adam(fused=True)` in place of `unflip.deep.adam.Adam`, and "
         "`nn.Dropout` in place of `unflip.deep.networks.Dropout`, everything else the same.\n"
         "- plain loop: tensors in memory, `x[rows].float() / 255`, `zero_grad`, `backward`, `step` and `loss.item()`.\n"
