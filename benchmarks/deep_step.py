@@ -131,8 +131,8 @@ def batched(x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
     optimizer = Adam(weights, lr=1e-3)
 
     def run() -> float:
-        orders = [torch.randperm(len(data))[: STEPS * BATCH] for _ in range(TRIALS)]
         start = clock()
+        orders = [torch.randperm(len(data))[: STEPS * BATCH] for _ in range(TRIALS)]
         for rows in torch.stack(orders, dim=1).view(STEPS, BATCH, TRIALS).unbind():
             rows = rows.T.reshape(-1)
             X = data.index_select(0, rows).to(torch.float32).mul_(1 / 255).view(TRIALS, BATCH, 784)
@@ -279,7 +279,7 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
         "- / DataLoader step: the step divided by the same step of a plain loop that is fed by a Dataset of single "
         "images (bytes, PIL, tensor) and a DataLoader; twice that step for two networks, five times for five trials. "
         "The bound is 0.33.\n- five trials in one process: the weights stacked, `torch.baddbmm` instead of five steps "
-        "one after the other.\n"
+        "one after the other; its ms are those of all five.\n"
         "- torch's Adam, torch's Dropout: `torch.optim.Adam(fused=True)` in place of `unflip.deep.adam.Adam`, and "
         "`nn.Dropout` in place of `unflip.deep.networks.Dropout`, everything else the same.\n"
         "- plain loop: tensors in memory, `x[rows].float() / 255`, `zero_grad`, `backward`, `step` and `loss.item()`.\n"

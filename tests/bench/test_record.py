@@ -128,6 +128,7 @@ def test_a_record_names_its_data(cells):
     assert record["data"] == data.fingerprint() != other["data"]
     assert set(record["result"]) == {"accuracy", "transition", "transition_error", "noise_rate", "seconds"}
     assert work(cells[3].estimate, None, None, None)["data"] == data.fingerprint()
+    assert record["device"] == "cpu"  # of a linear method, whatever the machine has
 
 
 def test_the_commit_is_that_of_the_checkout(cells):

@@ -144,23 +144,6 @@ sys.stdin.read()
 """
 
 
-def test_what_another_experiment_has_done_is_copied(store, cells, experiment_file):
-    cell = next(cell for cell in cells if cell.estimate is not None)
-    other = Store(store.folder.parent / "other")
-    for task in (cell.estimate, cell):
-        other.put(task, make_record(task, RESULT))
-    other.put(cells[0], make_record(cells[0], None, "oh"))  # a failure is not worth copying
-    stale = make_record(cells[1], RESULT) | {"resolved": {"of": "another time"}}
-    other.put(cells[1], stale)
-    assert store.borrow([*cells[:2], cell]) == 2
-    assert store.done(cell) == other.done(cell)
-    assert store.done(cell.estimate) == other.done(cell.estimate)
-    assert store.get(cells[0]) is None
-    assert store.get(cells[1]) is None
-    assert store.borrow([cell]) == 0  # they are here by now
-    assert Store(other.folder).borrow([cell]) == 0
-
-
 def test_a_record_is_completed_and_not_changed(store, cells):
     store.complete(cells[0], tuned_from={"a": 1})  # nothing to complete
     assert store.get(cells[0]) is None
@@ -170,6 +153,14 @@ def test_a_record_is_completed_and_not_changed(store, cells):
     assert store.done(cells[0]) == record | {"tuned_from": {"a": 1}} | ({} if record["commit"] else {"commit": "other"})
     store.complete(cells[0], tuned_from={"b": 2})
     assert store.done(cells[0])["tuned_from"] == {"a": 1}
+    other = Store(store.folder)
+    assert other.lock(cells[1])  # another process writes this one
+    other.put(cells[1], make_record(cells[1], RESULT))
+    store.complete(cells[1], tuned_from={"a": 1})
+    assert store.done(cells[1])["tuned_from"] is None
+    other.unlock(cells[1])
+    store.complete(cells[1], tuned_from={"a": 1})
+    assert store.done(cells[1])["tuned_from"] == {"a": 1}
 
 
 def test_a_lock_holds_between_processes_and_ends_with_its_own(store, cells, experiment_file):

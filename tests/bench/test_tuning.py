@@ -121,6 +121,10 @@ def test_a_cell_that_another_protocol_has_says_too_how_it_was_chosen(cells, tmp_
     store.put(settled, done(settled))
     assert run_cells([cell], store, InlinePool(1, outcome), Watch()) == []
     assert set(store.done(cell)["tuned_from"]) == {one.hash for one in tried}
+    later = replace(cell, seed=cell.seed + 1)  # settled by the records of the first trial
+    store.put(store.settled(later), done(store.settled(later)))
+    assert run_cells([later], store, InlinePool(1, outcome), Watch()) == []
+    assert set(store.done(later)["tuned_from"]) == {one.hash for one in tried}
 
 
 def test_a_setting_that_fails_fails_the_cell(cells, tmp_path):

@@ -202,6 +202,8 @@ def test_csv_round_trip(experiment, records):
         assert float(line["mean"]) == result.mean
         assert float(line["deviation"]) == result.deviations[line["deviation_over"]]
         assert (int(line["trials"]), int(line["epochs"])) == (result.trials, result.epochs)
+        assert line["best"] == ("yes" if results.is_best(key) else "no")
+    assert {"yes", "no"} <= {line["best"] for line in lines}
     best = found["mnist", "sym 20", "mcldce"]
     assert (best["protocol"], best["deviation_over"], best["marks"]) == ("paper", "trials", "commit")
     assert best["commit"] == f"{COMMIT}; {OTHER}"

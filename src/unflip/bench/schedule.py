@@ -20,7 +20,7 @@ def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Progress) 
     run ends when all cells are done or have failed. Where settings are yet to be chosen, the candidates run first.
     """
     run = _Run(store, pool, watch)
-    cells = [one for cell in cells for one in (*candidates(cell), cell)]
+    planned, cells = cells, [one for cell in cells for one in (*candidates(cell), cell)]
     waiting = {cell.hash: cell for cell in cells if store.done(cell) is None}
     watch.begin(cells, store, pool.slots)
     try:
@@ -35,6 +35,10 @@ def run_cells(cells: Sequence[Cell], store: Store, pool: Pool, watch: Progress) 
     finally:
         pool.close()
         store.unlock_all()
+    for cell in planned:  # a record made under another protocol may not say how its settings were chosen
+        if cell.tuning is not None and (settled := store.settled(cell)) is not None:
+            scores = {one.hash: (store.done(one) or {})["result"]["held_out"] for one in candidates(cell)}
+            store.complete(settled, tuned_from=scores)
     return run.failed
 
 
@@ -89,7 +93,6 @@ class _Run:
                 results = [self.scored[key] for key in tried]
                 settled = settle(cell, results)
                 self.tuned[settled.hash] = {key: self.scored[key]["held_out"] for key in tried}
-                self.store.complete(settled, tuned_from=self.tuned[settled.hash])  # if another protocol has this cell
                 self.watch.renamed(cell, settled)
                 items = [(settled.hash, settled) if key == cell.hash else (key, one) for key, one in waiting.items()]
                 waiting.clear()

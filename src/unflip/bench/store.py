@@ -103,28 +103,14 @@ class Store:
     def complete(self, task: Task, **entries: Any) -> None:
         """Add entries to a record that lacks them, such as the scores that chose its settings."""
         record = self._result(task)
-        if record is not None and any(record.get(name) is None for name in entries):
-            kept = {name: value for name, value in record.items() if value is not None}
-            write_whole(self.path(task), _readable_json(record | entries | kept))
-
-    def borrow(self, cells: Iterable[Cell]) -> int:
-        """Copy what the other stores in the same folder have done of these cells, and return how many records it is.
-
-        Experiments share tasks: the same baseline, or the same T. Stale records stay where they are.
-        """
-        folders = sorted(path.parent for path in self.folder.parent.glob("*/records"))
-        others = [Store(folder, refresh_stale=True) for folder in folders if folder.resolve() != self.folder.resolve()]
-        copied = 0
-        for cell in cells:
-            for one in (*candidates(cell), cell):  # the candidates first: they settle the cell
-                for task in (one.estimate, self.settled(one)):
-                    if task is None or self.get(task) is not None:
-                        continue
-                    record = next(filter(None, (other.done(task) for other in others)), None)
-                    if record is not None:
-                        self.put(task, record)
-                        copied += 1
-        return copied
+        if record is None or all(record.get(name) is not None for name in entries) or not self.lock(task):
+            return  # nothing to add, or another process is about to write this record
+        try:
+            if (record := self._result(task)) is not None:  # read again, now that nobody else writes
+                kept = {name: value for name, value in record.items() if value is not None}
+                write_whole(self.path(task), _readable_json(record | entries | kept))
+        finally:
+            self.unlock(task)
 
     def records(self, cells: Iterable[Cell]) -> Iterator[Record]:
         """Yield the finished records of these cells, with the names that the cells have now."""

@@ -77,8 +77,6 @@ def run(
             for one in (*candidates(cell), cell):
                 check_settings(one)
         pool = _pool(cells, records, jobs, data_dir, dask)
-    if borrowed := records.borrow(cells):
-        typer.echo(f"{borrowed} records are copied from other experiments in {records.folder.parent}", err=True)
     _report_stale(cells, records)
     try:
         with Progress(Console(stderr=as_json)) as progress:

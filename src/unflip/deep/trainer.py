@@ -48,7 +48,8 @@ class Trainer:
         Replaces the first beta from ``decay_from`` on. The Co-teaching family used 0.1.
     ema : float, default=None
         Predict with an exponential moving average of the weights, ``average += (1 - d) (weights - average)`` after each
-        step. d grows as ``(1 + step) / (10 + step)`` up to ``ema``, so that the first weights are soon forgotten. The
+        step. d grows as ``(1 + step) / (10 + step)`` up to ``ema``, so that the first weights are soon forgotten; it
+        starts again if a method restarts its networks. The
         trained parameters and the running statistics of batch norm are averaged; everything else, such as the T of a
         loss, is copied from the method.
     augment : {"shift", "crop", "flip"}, some of them joined by "+", callable or None, default=None
@@ -260,8 +261,8 @@ class Trainer:
 
         self.method.eval()
         with torch.no_grad():
-            restarted = self.method.between_epochs(epoch, predict)
-        if restarted and self.average is not None:  # from here on, the average is of the new networks alone
+            self.method.between_epochs(epoch, predict)
+        if self.method.has_restarted() and self.average is not None:  # from here on, an average of the new networks
             self.average.networks.load_state_dict(self.method.networks.state_dict())
             self.steps = 0
 

@@ -58,6 +58,7 @@ class Method(nn.Module):
         super().__init__()
         self.n_classes = n_classes
         self._kept: set[str] = set()
+        self._restarted = False
         self.networks = nn.ModuleList(network_factory() for _ in range(self.n_networks))
         T = None if transition is None else check_transition(transition, n_classes, invertible=False)
         self.given_transition = T
@@ -83,10 +84,8 @@ class Method(nn.Module):
         y (n_samples,) are the codes of all noisy labels, on the device of the training.
         """
 
-    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> bool | None:
+    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> None:
         """Do what a method with ``per_sample`` does before each epoch, in evaluation mode and without gradients.
-
-        Return True after ``restart_networks``: the average of the weights then starts again, too.
 
         ``predict()`` returns the clean logits of all training samples, shape (n_samples, n_classes), in their order;
         ``predict(function)`` returns what a function of x returns, such as the logits of one of two networks.
@@ -108,9 +107,18 @@ class Method(nn.Module):
             self.keep(f"first_{i}", tensor)
 
     def restart_networks(self) -> None:
-        """Give the networks their first weights again; what the optimizer remembers of the others soon fades."""
+        """Give the networks their first weights again.
+
+        The trainer's average of the weights starts again, too; what the optimizer remembers soon fades.
+        """
         for i, tensor in enumerate(self.networks.state_dict().values()):
             tensor.copy_(getattr(self, f"first_{i}"))
+        self._restarted = True
+
+    def has_restarted(self) -> bool:
+        """Say whether the networks got their first weights again since the last call."""
+        restarted, self._restarted = self._restarted, False
+        return restarted
 
     def predict(self, x: Tensor) -> Tensor:
         """Return clean logits, shape (b, n_classes): their softmax is P(clean | x).

@@ -84,16 +84,14 @@ class JointOptimization(Method):
         if self.retrain_from is not None:
             self.keep_networks()
 
-    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> bool:
+    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> None:
         if epoch >= self.relabel_from and not self.retrains(epoch - 1):
             times = (self.recent.sum(2) > 0).sum(1, keepdim=True)
             mean = self.recent.sum(1) / times.clamp(min=1)
             self.targets.copy_(torch.where(times > 0, mean, self.targets))
         self.recent[:, epoch % self.n_recent] = 0  # the epoch that is now too long ago
-        restarts = epoch == self.retrain_from
-        if restarts:
+        if epoch == self.retrain_from:
             self.restart_networks()
-        return restarts
 
     def forward(  # type: ignore[override]
         self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None, *, index: Tensor

@@ -78,12 +78,10 @@ class SELFIE(NoiseRateMethod):
         if self.restart_every is not None:
             self.keep_networks()
 
-    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> bool:
-        restarts = epoch > 0 and self.restart_every is not None and epoch % self.restart_every == 0
-        if restarts:
+    def between_epochs(self, epoch: int, predict: Callable[..., Tensor]) -> None:
+        if epoch > 0 and self.restart_every is not None and epoch % self.restart_every == 0:
             self.restart_networks()
             self.predicted.fill_(-1)
-        return restarts
 
     def forward(  # type: ignore[override]
         self, x: Tensor, y: Tensor, epoch: int, weight: Tensor | None = None, *, index: Tensor
