@@ -153,6 +153,7 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
 
 
 def best_device() -> str:
+    """Return what ``device="auto"`` stands for: the GPU, if there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 

@@ -48,10 +48,9 @@ class Trainer:
         Replaces the first beta from ``decay_from`` on. The Co-teaching family used 0.1.
     ema : float, default=None
         Predict with an exponential moving average of the weights, ``average += (1 - d) (weights - average)`` after each
-        step. d grows as ``(1 + step) / (10 + step)`` up to ``ema``, so that the first weights are soon forgotten; it
-        starts again if a method restarts its networks. The
-        trained parameters and the running statistics of batch norm are averaged; everything else, such as the T of a
-        loss, is copied from the method.
+        step. d grows as ``(1 + step) / (10 + step)`` up to ``ema``, so that the first weights are soon forgotten, and
+        starts again if a method restarts its networks. The trained parameters and the running statistics of batch norm
+        are averaged; everything else, such as the T of a loss, is copied from the method.
     augment : {"shift", "crop", "flip"}, some of them joined by "+", callable or None, default=None
         Changes the images of each batch at random in training, as in :func:`unflip.deep.make_augment`.
     seed : int, default=0
