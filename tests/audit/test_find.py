@@ -235,7 +235,8 @@ class TestOneT:
         X, noisy, _, folds, found = digits
         T = estimate_transition(X, noisy)
         np.testing.assert_array_equal(found.transition, T)
-        np.testing.assert_array_equal(MCLDCEClassifier().fit(X, noisy).transition_, T)
+        guarded = MCLDCEClassifier().fit(X, noisy).transition_  # the linear classifiers are more careful
+        np.testing.assert_array_equal(guarded, VolMin(guard=True).fit(X, noisy).transition_)
         in_pipeline = make_pipeline(FunctionTransformer(), VolMin())
         for classifier in (in_pipeline, MCLDCEClassifier()):
             np.testing.assert_array_equal(find_label_errors(X, noisy, classifier, cv=folds[:3]).transition, T)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.stats import binom
 from sklearn.datasets import load_digits, make_blobs, make_classification
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
@@ -23,11 +22,8 @@ from unflip.transition.stacked import (
     held_out_loss,
     learned_rows,
     log_likelihood,
-    lower_bounds,
     make_folds,
-    mixing_map,
     one_target,
-    repaired,
     shared_rate,
     temperature,
     tempered,
@@ -130,24 +126,6 @@ class TestParts:
         shifted /= shifted.sum(axis=1, keepdims=True)
         theta = calibration(shifted, y, np.ones(len(y)), T)
         np.testing.assert_allclose(calibrated(shifted, theta), p, atol=0.1)
-
-    def test_bounds_hold_and_come_close(self):
-        T = pairflip(4, 0.35)
-        wrong = 0
-        for seed in range(10):
-            p, y = sure_posteriors(T, 2000, seed)
-            bounds = lower_bounds(p @ T, y)
-            wrong += np.sum(bounds > 0.65)
-            assert bounds.mean() > 0.5
-        assert wrong <= binom.ppf(0.999, 40, 0.1)
-
-    def test_repair(self):
-        T = np.array([[0.1, 0.9, 0], [0, 1, 0], [0.3, 0.3, 0.4]])
-        better = repaired(T, np.array([0.5, 0.9, 0.2]))
-        np.testing.assert_allclose(better.sum(axis=1), 1)
-        assert better[0, 0] >= 0.5
-        assert np.linalg.cond(better) <= 10
-        np.testing.assert_allclose(better[2] / better[2].sum(), T[2], atol=1e-12)
 
     @pytest.mark.parametrize(
         ("shape", "T"),
@@ -266,62 +244,18 @@ def test_two_degrees_of_smoothing_for_words():
     assert not any("naive Bayes" in name for name, _ in default_models(-X, 2))
 
 
-class TestMixingMap:
-    """The calibration of the explanations that cannot mix classes by themselves."""
-
-    def labels(self, n=4000):
-        random = np.random.default_rng(0)
-        p = random.dirichlet([0.7, 1.0, 0.5], n)
-        return p, (random.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
-
-    def test_it_undoes_models_that_mix_classes(self):
-        p, codes = self.labels()
-        A = np.array([[1.3, 0.2, 0.0], [-0.1, 0.8, 0.3], [0.0, 0.1, 1.1]])
-        wrong = np.log(p) @ A.T
-        wrong -= np.logaddexp.reduce(wrong, axis=1, keepdims=True)
-        M, b = mixing_map(wrong, codes, np.ones(len(p)), np.eye(3))
-        found = wrong @ M.T + b
-        found = np.exp(found - np.logaddexp.reduce(found, axis=1, keepdims=True))
-        assert np.abs(found - p).mean() < 0.02 < np.abs(np.exp(wrong) - p).mean()
-
-    def test_what_is_calibrated_stays_as_it_is_through_t(self):
-        p, codes = self.labels()
-        T = symmetric(3, 0.3)
-        noisy = corrupt(codes, T, random_state=0)
-        M, b = mixing_map(np.log(p), noisy, np.ones(len(p)), T)
-        found = np.log(p) @ M.T + b
-        found = np.exp(found - np.logaddexp.reduce(found, axis=1, keepdims=True))
-        assert np.abs(found - p).mean() < 0.03
-
-    def test_it_is_the_minimum_of_its_penalized_loss(self):
-        p, codes = self.labels(300)
-        T, z = pairflip(3, 0.2), np.log(p)
-        M, b = mixing_map(z, codes, np.ones(300), T)
-
-        def loss(M, b):
-            u = np.exp(z @ M.T + b)
-            q = [(u[i] / u[i].sum() @ T)[codes[i]] for i in range(300)]
-            t = np.trace(M) / 3  # the best t for a given A = t I + B is not exactly this, but B is then a bound
-            B = M - t * np.eye(3)
-            return -np.mean(np.log(q)) + (100 * (B**2).sum() + (b**2).sum()) / 600
-
-        random = np.random.default_rng(1)
-        least = loss(M, b)
-        for _ in range(30):
-            assert loss(M + 0.1 * random.normal(size=(3, 3)), b + 0.1 * random.normal(size=3)) > least
-
-    def test_overlap_that_models_calibrate_badly_is_no_noise(self):
-        """Only a map that mixes the classes explains these posteriors; without it, T would be the best explanation."""
-        p, codes = self.labels()
-        wrong = np.log(p) @ np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).T
-        q = np.exp(wrong - np.logaddexp.reduce(wrong, axis=1, keepdims=True))
-        folds = [(np.flatnonzero(np.arange(4000) % 4 != k), np.arange(k, 4000, 4)) for k in range(4)]
-        ones = np.ones(4000)
-        best = -np.log(p[np.arange(4000), codes]).mean()
-        plain, mixed = (
-            held_out_loss([q], codes, ones, np.eye(3), None, folds, mixing).mean() for mixing in (False, True)
-        )
-        noise = held_out_loss([q], codes, ones, symmetric(3, 0.1), learned_rows, folds).mean()
-        assert mixed < best + 0.01
-        assert mixed < noise - 0.01
-        assert noise < plain - 0.005
+def test_overlap_that_models_calibrate_badly_is_no_noise():
+    """Only a map that mixes the classes explains these posteriors; without it, T would be the best explanation."""
+    random = np.random.default_rng(0)
+    p = random.dirichlet([0.7, 1.0, 0.5], 4000)
+    codes = (random.random((4000, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    wrong = np.log(p) @ np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).T
+    q = np.exp(wrong - np.logaddexp.reduce(wrong, axis=1, keepdims=True))
+    folds = [(np.flatnonzero(np.arange(4000) % 4 != k), np.arange(k, 4000, 4)) for k in range(4)]
+    ones = np.ones(4000)
+    best = -np.log(p[np.arange(4000), codes]).mean()
+    plain, mixed = (held_out_loss([q], codes, ones, np.eye(3), None, folds, mixing).mean() for mixing in (False, True))
+    noise = held_out_loss([q], codes, ones, symmetric(3, 0.1), learned_rows, folds).mean()
+    assert mixed < best + 0.01
+    assert mixed < noise - 0.01
+    assert noise < plain - 0.005

@@ -330,7 +330,7 @@ def cross_fit(
     return T, *folds.model(T), folds.posteriors
 
 
-def held_out_posteriors(problem: Problem, T: FloatArray, folds: IntArray) -> FloatArray:
+def held_out_posteriors(problem: Problem, T: FloatArray, folds: NDArray[Any]) -> FloatArray:
     """Return P(clean | x) of each row from a model of the other folds, fitted through T, shape (n, c).
 
     ``folds`` has the fold of each row. One temperature makes the noisy labels of all folds most likely.

@@ -5,7 +5,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
@@ -28,13 +27,13 @@ from unflip.transition._cross_fit import (
     standard_errors,
     sure_shares,
 )
+from unflip.transition._evidence import UNEVEN, even_rate
 
 ALPHA = 2.0  # penalty, times the mean squared norm of a row
 TOL, MOST = 3e-3, 100  # relative residual and iterations of the solver; 1e-6 changed T by 0.006 at most
 FOLDS = 5
 COLUMNS = 20  # that one run of the solver has: classes times folds
 ROUNDS, STEPS = 5, 30  # of inversion, and of EM within each
-UNEVEN = 2.5  # standard errors by which a T with more than one rate must lead the symmetric one
 
 
 class RidgeModel(LinearScores):
@@ -126,7 +125,7 @@ class RidgeEM(BaseEstimator):
         # With two classes there is one flip per row, and nothing for it to lean on.
         how: dict[str, Any] = {"steps": STEPS, "sample_weight": w, "shrink": c > 2}
         free = _fitted(q, codes, w, start, lambda p, T: em_transition(p, codes, T, **how))
-        even = _fitted(q, codes, w, start, lambda p, T: symmetric(c, _rate(p, codes, w)))
+        even = _fitted(q, codes, w, start, lambda p, T: symmetric(c, even_rate(p, codes, w)))
         lead = np.log(free[2] / even[2])
         T, p, _ = free if standard_errors(lead, w) > UNEVEN else even
         self.transition_ = T
@@ -156,16 +155,6 @@ def _fitted(q: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray, step: 
 def _rows(z: FloatArray) -> FloatArray:
     """Return z with one row for each class, whose numbers lie together: a softmax is three times as fast."""
     return np.ascontiguousarray(z.T)
-
-
-def _rate(p: FloatArray, codes: IntArray, w: FloatArray) -> float:
-    """Return the rate of symmetric noise that makes the labels likeliest, given clean posteriors p."""
-    right, others = p[np.arange(len(codes)), codes], max(p.shape[1] - 1, 1)
-
-    def loss(r: float) -> float:
-        return -float(w @ np.log(np.maximum((1 - r) * right + r / others * (1 - right), 1e-12)))
-
-    return float(minimize_scalar(loss, bounds=(0, 0.95 * others / (others + 1)), method="bounded").x)
 
 
 def ridge_scores(

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import betaln, digamma, gammaln, softmax
-from scipy.stats import beta
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
@@ -37,29 +36,31 @@ from unflip.transition._cross_fit import (
     prepare,
     standard_errors,
 )
+from unflip.transition._evidence import (
+    EVIDENCE,
+    LEVEL,
+    MIXED,
+    SHARPNESS,
+    UNEVEN,
+    WORST_CONDITION,
+    lower_bounds,
+    mixing_map,
+    one_way,
+    repaired,
+)
 from unflip.transition._row_order import in_caller_order, row_order
 from unflip.transition.ridge import RidgeModel
 from unflip.transition.volmin import VolMin
 
 Folds = list[tuple[IntArray, IntArray]]
 
-REGIONS = (10, 15, 20, 30, 50, 80, 120, 200)  # sizes of the regions that bound the diagonal
-LEVEL = 0.1  # the probability that the bound of a class is wrong, over all models and regions
-DOMINANCE = 1.25  # the diagonal of a row is at least so many times its largest other entry
-WORST_CONDITION = 10.0  # that of pair flips at 0.45; T^-1 magnifies what is beyond
-EVIDENCE = 0.5  # standard errors by which noise must explain held-out labels better than no noise
-UNEVEN = 2.5  # standard errors by which a T with more than one rate must lead the symmetric one
 VAIN = 0.5  # standard errors by which a bias of the classes must raise the accuracy on the labels as they are
 CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
 SURE, SURE_ROWS = 0.9, 0.05  # the probability of their class that so many rows must have, or noise is never certain
-EXCHANGED = 0.05  # see one_way
 POSSIBLE = 0.001  # of T that is spread evenly, so that no flip is ruled out
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
 SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
 UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
-SHARPNESS = (0.5, 4.0)  # of temperatures; models that know nothing would be flattened until a bias decides
-MIXING = 100.0  # precision of the prior of what mixes the classes in a calibration
-MIXED = range(3, 21)  # numbers of classes with such a calibration: two are not mixed, and for many it takes long
 STEPS = 30  # of EM; more changed T by less than its error
 MOST_ROWS = 10_000  # that the models of a fold learn from
 WIDEST_TREES = 5_000  # features times classes; boosted trees beyond it would take longer than all other models
@@ -622,32 +623,6 @@ def held_out_loss(
     return losses
 
 
-def mixing_map(z: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return A and b that make the labels most likely under softmax(A z + b) and T, for log-probabilities z (n, c).
-
-    A T with several rates mixes the probabilities of the classes. It would win by calibrating weak models better if the
-    explanations without noise, and with one rate for all flips, could not mix them, too. A = t I + B, and B has a
-    normal prior of mean zero and precision 100: Dirichlet calibration (Kull et al., NeurIPS 2019) with a penalty.
-    """
-    n, c = z.shape
-    columns, v = T[:, codes].T, w / w.sum()
-    penalty = np.concatenate([[0.0], np.full(c, 1 / n), np.full(c * c, MIXING / n)])
-
-    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
-        p = softmax(z @ (theta[0] * np.eye(c) + theta[1 + c :].reshape(c, c)).T + theta[1 : 1 + c], axis=1)
-        R = p * columns
-        q = np.maximum(R.sum(axis=1), 1e-12)
-        G = (p - R / q[:, np.newaxis]) * v[:, np.newaxis]
-        slope = G.T @ z
-        gradient = np.concatenate([[np.trace(slope)], G.sum(axis=0), slope.ravel()])
-        return -float(v @ np.log(q)) + float(penalty @ theta**2) / 2, gradient + penalty * theta
-
-    start = np.eye(1, 1 + c + c * c)[0]
-    bounds = [SHARPNESS] + [(None, None)] * (c + c * c)
-    theta = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100}).x
-    return theta[0] * np.eye(c) + theta[1 + c :].reshape(c, c), theta[1 : 1 + c]
-
-
 def share_of(lead: FloatArray, w: FloatArray, steps: int = 200) -> float:
     """Return the weight of an explanation whose log-likelihood leads another's, by EM on their mixture."""
     odds, a = np.exp(lead), 0.5
@@ -661,36 +636,6 @@ def noise_rate(noisy_prior: FloatArray, T: FloatArray) -> float:
     return 1 - float(solve_prior(noisy_prior, T) @ np.diag(T))
 
 
-def one_way(T: FloatArray, noisy_prior: FloatArray) -> FloatArray:
-    """Return T without the flips that two classes exchange, in so far as they may be overlap::
-
-        J = diag(prior) T,    J[i, j] - r / (r + 0.05) min(J[i, j], J[j, i])   for i != j
-        r = T[i, j] T[j, i] / (T[i, i] T[j, j])
-
-    r is one if the rows of both classes agree, so that nothing tells them apart, and small if few labels are exchanged.
-    """
-    J = np.maximum(solve_prior(noisy_prior, T), 1e-9)[:, np.newaxis] * T
-    diagonal = np.maximum(np.diag(T), 1e-9)
-    r = T * T.T / np.outer(diagonal, diagonal)
-    exchanged = r / (r + EXCHANGED) * np.minimum(J, J.T)
-    np.fill_diagonal(exchanged, 0)
-    J = J - exchanged + np.diag(exchanged.sum(axis=1))
-    return J / J.sum(axis=1, keepdims=True)
-
-
-def lower_bounds(q: FloatArray, codes: IntArray, level: float = LEVEL) -> FloatArray:
-    """Return what T_jj is at least, from the label shares among the rows with the largest q_j (see StackedEM)."""
-    counts = np.bincount(codes, minlength=q.shape[1])
-    bounds = np.zeros(q.shape[1])
-    for j, count in enumerate(counts):
-        hits = np.cumsum(codes[np.argsort(-q[:, j], kind="stable")] == j)
-        for k in REGIONS:
-            if k <= min(max(count, REGIONS[0]), len(codes)) and hits[k - 1]:
-                bound = beta.ppf(level / len(REGIONS), hits[k - 1], k - hits[k - 1] + 1)
-                bounds[j] = max(bounds[j], bound)
-    return bounds
-
-
 def anchor_rows(q: FloatArray, codes: IntArray) -> FloatArray:
     """Return T from the label shares among the rows with the largest q_j, half as many as have label j."""
     c = q.shape[1]
@@ -700,19 +645,3 @@ def anchor_rows(q: FloatArray, codes: IntArray) -> FloatArray:
         rows = np.argsort(-q[:, j], kind="stable")[: max(count // 2, 10)]
         T[j] = np.bincount(codes[rows], minlength=c) + counts / counts.sum()
     return T / T.sum(axis=1, keepdims=True)
-
-
-def repaired(T: FloatArray, bounds: FloatArray) -> FloatArray:
-    """Return T with diagonals raised to their bounds and above their row, and a bounded condition number."""
-    T = np.array(T)
-    for j, row in enumerate(T):
-        off = 1 - row[j]
-        if row[j] < bounds[j]:
-            row *= (1 - bounds[j]) / off
-            row[j] = bounds[j]
-        largest = np.delete(row, j).max(initial=0)
-        if row[j] < DOMINANCE * largest:
-            share = (DOMINANCE * largest - row[j]) / (DOMINANCE * largest - row[j] + 1)
-            row *= 1 - share
-            row[j] += share
-    return well_conditioned(T, WORST_CONDITION)

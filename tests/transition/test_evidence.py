@@ -1,0 +1,175 @@
+"""Bounds on T, calibrations that mix classes, and the guard: whether the labels call for a T."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.datasets import load_digits, make_moons
+
+from unflip import MCLDCEClassifier
+from unflip.metrics import transition_error
+from unflip.noise import asymmetric, corrupt, pairflip, symmetric
+from unflip.transition import VolMin
+from unflip.transition._evidence import (
+    even_rate,
+    guarded,
+    label_probability,
+    lower_bounds,
+    mixing_map,
+    one_way,
+    repaired,
+)
+
+
+def sure_posteriors(T, n=4000, seed=0, spread=0.1):
+    """Clean posteriors that are sure of most rows, and labels drawn from them through T."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(len(T), spread), size=n)
+    clean = (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    return p, corrupt(clean, T, random_state=seed, classes=np.arange(len(T)))
+
+
+class TestBounds:
+    def test_bounds_hold_and_come_close(self):
+        T = pairflip(4, 0.35)
+        wrong = 0
+        for seed in range(10):
+            p, y = sure_posteriors(T, 2000, seed)
+            bounds = lower_bounds(p @ T, y)
+            wrong += np.sum(bounds > 0.65)
+            assert bounds.mean() > 0.5
+        assert wrong <= binom.ppf(0.999, 40, 0.1)
+
+    def test_repair(self):
+        T = np.array([[0.1, 0.9, 0], [0, 1, 0], [0.3, 0.3, 0.4]])
+        better = repaired(T, np.array([0.5, 0.9, 0.2]))
+        np.testing.assert_allclose(better.sum(axis=1), 1)
+        assert better[0, 0] >= 0.5
+        assert np.linalg.cond(better) <= 10
+        np.testing.assert_allclose(better[2] / better[2].sum(), T[2], atol=1e-12)
+
+    def test_weights_are_repetition(self):
+        p, y = sure_posteriors(pairflip(3, 0.2), 300)
+        w = np.random.default_rng(0).integers(1, 4, size=300)
+        q = p @ pairflip(3, 0.2)
+        again = lower_bounds(q.repeat(w, axis=0), y.repeat(w))
+        np.testing.assert_allclose(lower_bounds(q, y, w=w.astype(float)), again)
+
+
+def test_flips_that_two_classes_exchange_are_left_out():
+    prior = np.full(3, 1 / 3)
+    exchanged = asymmetric(3, {0: (1, 0.4), 1: (0, 0.4)})
+    assert np.diag(one_way(exchanged, prior)).min() > 0.9
+    np.testing.assert_allclose(one_way(pairflip(3, 0.3), prior), pairflip(3, 0.3), atol=1e-12)
+
+
+def test_label_probability_is_the_sum_over_clean_classes():
+    T = pairflip(3, 0.3)
+    p, y = sure_posteriors(T, 50)
+    expected = [sum(p[i, k] * T[k, y[i]] for k in range(3)) for i in range(50)]
+    np.testing.assert_allclose(label_probability(p, y, T), expected)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.5])
+def test_the_common_rate_is_found(rate):
+    p, y = sure_posteriors(symmetric(4, rate), 20_000)
+    assert even_rate(p, y, np.ones(len(y))) == pytest.approx(rate, abs=0.02)
+
+
+class TestGuard:
+    """Which of three explanations the labels call for."""
+
+    def verdict(self, T, given, n=3000, spread=0.1):
+        """Return the guarded T for labels through T, if an estimator came up with ``given``."""
+        p, y = sure_posteriors(T, n, spread=spread)
+        # The models know the clean posterior, whatever they are fitted through.
+        return guarded(given, lambda _: p, y, np.ones(n), np.arange(n) % 5)
+
+    @pytest.mark.parametrize("T", [pairflip(4, 0.3), asymmetric(4, {1: (0, 0.4), 2: (0, 0.4)})])
+    def test_a_T_that_explains_the_labels_stays(self, T):
+        np.testing.assert_allclose(self.verdict(T, T), T, atol=0.02)
+
+    def test_a_false_T_becomes_the_symmetric_one(self):
+        found = self.verdict(symmetric(4, 0.4), pairflip(4, 0.4))
+        off = found[~np.eye(4, dtype=bool)]
+        assert np.ptp(off) < 1e-12
+        assert off[0] == pytest.approx(0.4 / 3, abs=0.02)
+
+    @pytest.mark.parametrize("spread", [0.1, 1.0])
+    def test_without_noise_there_is_none(self, spread):
+        """Even where classes overlap."""
+        found = self.verdict(np.eye(4), pairflip(4, 0.3), spread=spread)
+        assert transition_error(found, np.eye(4)) < 0.02
+
+    def test_two_classes(self):
+        T = np.array([[1.0, 0.0], [0.3, 0.7]])
+        np.testing.assert_allclose(self.verdict(T, T), T, atol=0.02)
+        assert transition_error(self.verdict(np.eye(2), T), np.eye(2)) < 0.02
+
+
+class TestGuardedVolMin:
+    @pytest.mark.parametrize(("T", "error"), [(np.eye(10), 0.001), (pairflip(10, 0.4), 0.1), (symmetric(10, 0.6), 0.1)])
+    def test_digits(self, T, error):
+        X, y = load_digits(return_X_y=True)
+        noisy = corrupt(y[:1000], T, random_state=0)
+        model = VolMin(guard=True).fit(X[:1000], noisy)
+        assert transition_error(model.transition_, T) < error
+        assert model.score(X[1000:], y[1000:]) > 0.75
+        np.testing.assert_allclose(model.transition_.sum(axis=1), 1)
+
+    def test_linear_classifiers_use_it(self):
+        X, y = load_digits(return_X_y=True)
+        noisy = corrupt(y[:600], symmetric(10, 0.4), random_state=0)
+        T = VolMin(guard=True).fit(X[:600], noisy).transition_
+        model = MCLDCEClassifier().fit(X[:600], noisy)
+        np.testing.assert_array_equal(model.transition_, T)
+        plain = MCLDCEClassifier(np.eye(10)).fit(X[:600], noisy)
+        assert model.score(X[600:], y[600:]) >= plain.score(X[600:], y[600:])
+
+    def test_too_few_rows_are_left_alone(self):
+        X, y = make_moons(30, noise=0.1, random_state=0)
+        np.testing.assert_array_equal(VolMin(guard=True).fit(X, y).transition_, VolMin().fit(X, y).transition_)
+
+
+class TestMixingMap:
+    """The calibration of the explanations that cannot mix classes by themselves."""
+
+    def labels(self, n=4000):
+        random = np.random.default_rng(0)
+        p = random.dirichlet([0.7, 1.0, 0.5], n)
+        return p, (random.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
+
+    def test_it_undoes_models_that_mix_classes(self):
+        p, codes = self.labels()
+        A = np.array([[1.3, 0.2, 0.0], [-0.1, 0.8, 0.3], [0.0, 0.1, 1.1]])
+        wrong = np.log(p) @ A.T
+        wrong -= np.logaddexp.reduce(wrong, axis=1, keepdims=True)
+        M, b = mixing_map(wrong, codes, np.ones(len(p)), np.eye(3))
+        found = wrong @ M.T + b
+        found = np.exp(found - np.logaddexp.reduce(found, axis=1, keepdims=True))
+        assert np.abs(found - p).mean() < 0.02 < np.abs(np.exp(wrong) - p).mean()
+
+    def test_what_is_calibrated_stays_as_it_is_through_t(self):
+        p, codes = self.labels()
+        T = symmetric(3, 0.3)
+        noisy = corrupt(codes, T, random_state=0)
+        M, b = mixing_map(np.log(p), noisy, np.ones(len(p)), T)
+        found = np.log(p) @ M.T + b
+        found = np.exp(found - np.logaddexp.reduce(found, axis=1, keepdims=True))
+        assert np.abs(found - p).mean() < 0.03
+
+    def test_it_is_the_minimum_of_its_penalized_loss(self):
+        p, codes = self.labels(300)
+        T, z = pairflip(3, 0.2), np.log(p)
+        M, b = mixing_map(z, codes, np.ones(300), T)
+
+        def loss(M, b):
+            u = np.exp(z @ M.T + b)
+            q = [(u[i] / u[i].sum() @ T)[codes[i]] for i in range(300)]
+            t = np.trace(M) / 3  # the best t for a given A = t I + B is not exactly this, but B is then a bound
+            B = M - t * np.eye(3)
+            return -np.mean(np.log(q)) + (100 * (B**2).sum() + (b**2).sum()) / 600
+
+        random = np.random.default_rng(1)
+        least = loss(M, b)
+        for _ in range(30):
+            assert loss(M + 0.1 * random.normal(size=(3, 3)), b + 0.1 * random.normal(size=3)) > least
