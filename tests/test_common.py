@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
 from unflip import linear, registry
+from unflip.linear._base import TransitionClassifier
 from unflip.models import Savable
 from unflip.noise import asymmetric, corrupt, pairflip
 from unflip.transition import AnchorPoints
@@ -28,6 +29,8 @@ CLASSIFIERS = [entry.load()() for entry in ENTRIES]
 for model in CLASSIFIERS:
     if type(model).__name__ == "Selective":  # its 200 trees take minutes over all checks
         model.set_params(classifier=ExtraTreesClassifier(20, min_samples_leaf=2))
+    elif isinstance(model, TransitionClassifier) and type(model).__name__ != "MCLDCEClassifier":
+        model.set_params(transition=AnchorPoints())  # the default T, which all share, is that of MCLDCEClassifier
 # A copy of a sample would be its nearest neighbor, and trees count samples, not weights, in a leaf.
 WEIGHTS_ARE_NOT_REPETITION = ("HOC", "Selective", "FilterClassifier")
 TAKES_TRANSITION = [model for model in CLASSIFIERS if "transition" in model.get_params()]

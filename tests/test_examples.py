@@ -60,6 +60,7 @@ def test_pytorch_loop(tmp_path):
     assert classifier > plain + 0.15
 
 
+@pytest.mark.slow
 def test_huggingface_trainer(tmp_path):
     shown = run("huggingface_trainer.py", cwd=tmp_path, needs=["torch", "transformers", "accelerate"])
     (plain,), (corrected,) = (numbers(f"{name} +{NUMBER}", shown) for name in ("cross-entropy", "MCLDCELoss"))

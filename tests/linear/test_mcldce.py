@@ -518,12 +518,13 @@ def test_bad_sums(problem):
         MCLDCEClassifier(T3, classes=[0, 1]).fit_sums(sums)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("T", "least"),
     [
         pytest.param(pairflip(10, 0.4), 0.835, id="pair 40"),
-        pytest.param(symmetric(10, 0.6), 0.823, id="sym 60", marks=pytest.mark.slow),
-        pytest.param(symmetric(10, 0.2), 0.843, id="sym 20", marks=pytest.mark.slow),
+        pytest.param(symmetric(10, 0.6), 0.823, id="sym 60"),
+        pytest.param(symmetric(10, 0.2), 0.843, id="sym 20"),
     ],
 )
 def test_reaches_nearly_the_clean_accuracy_on_real_features(features, T, least):
