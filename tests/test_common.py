@@ -26,11 +26,12 @@ ENTRIES = [entry for entry in registry.ENTRIES if entry.family in ("linear", "tr
 # These two are not classifiers; CorrectedClassifier makes one of StackedEM.
 ENTRIES = [entry for entry in ENTRIES if entry.cls not in ("StackedEM", "RidgeEM")]
 CLASSIFIERS = [entry.load()() for entry in ENTRIES]
+OWN_DEFAULT = ("MCLDCEClassifier", "RankPruningClassifier")
 for model in CLASSIFIERS:
     if type(model).__name__ == "Selective":  # its 200 trees take minutes over all checks
         model.set_params(classifier=ExtraTreesClassifier(20, min_samples_leaf=2))
-    elif isinstance(model, TransitionClassifier) and type(model).__name__ != "MCLDCEClassifier":
-        model.set_params(transition=AnchorPoints())  # the default T, which all share, is that of MCLDCEClassifier
+    elif isinstance(model, TransitionClassifier) and type(model).__name__ not in OWN_DEFAULT:
+        model.set_params(transition=AnchorPoints())  # their default T is that of MCLDCEClassifier, and takes longer
 # A copy of a sample would be its nearest neighbor, and trees count samples, not weights, in a leaf.
 WEIGHTS_ARE_NOT_REPETITION = ("HOC", "Selective", "FilterClassifier")
 TAKES_TRANSITION = [model for model in CLASSIFIERS if "transition" in model.get_params()]

@@ -54,6 +54,15 @@ class TestBounds:
         again = lower_bounds(q.repeat(w, axis=0), y.repeat(w))
         np.testing.assert_allclose(lower_bounds(q, y, w=w.astype(float)), again)
 
+    def test_order_of_equal_rows_does_not_matter(self):
+        """Labels in order, as VolMin has them, would make the first classes look sure."""
+        random = np.random.default_rng(0)
+        q = np.repeat(random.dirichlet(np.ones(3), 10), 40, axis=0)
+        y = random.integers(3, size=400)
+        bounds = [lower_bounds(q[order], y[order], w=np.ones(400)) for order in (np.arange(400), np.argsort(y))]
+        np.testing.assert_allclose(*bounds)
+        assert max(bounds[0]) < 0.5
+
 
 def test_flips_that_two_classes_exchange_are_left_out():
     prior = np.full(3, 1 / 3)
@@ -124,6 +133,28 @@ class TestGuardedVolMin:
         np.testing.assert_array_equal(model.transition_, T)
         plain = MCLDCEClassifier(np.eye(10)).fit(X[:600], noisy)
         assert model.score(X[600:], y[600:]) >= plain.score(X[600:], y[600:])
+
+    @pytest.mark.parametrize("flips", [(0, 3), (3, 0)])
+    def test_rows_that_repeat(self, flips):
+        random = np.random.default_rng(0)
+        y = random.integers(4, size=2400)
+        X = (random.random((2400, 10)) < np.where(random.random((4, 10)) < 0.5, 0.1, 0.9)[y]) * 1.0
+        T = asymmetric(4, {flips[0]: (flips[1], 0.45)})
+        found = VolMin(guard=True).fit(X, corrupt(y, T, random_state=0)).transition_
+        assert found[flips[0], flips[0]] == pytest.approx(0.55, abs=0.12)
+
+    def test_weights_are_repetition(self):
+        for seed in range(3):
+            X, y = make_moons(160, noise=0.3, random_state=10 + seed)
+            noisy = corrupt(y, symmetric(2, 0.2), random_state=seed)
+            weighted = VolMin(guard=True).fit(X, noisy, sample_weight=np.full(160, 3.0)).transition_
+            np.testing.assert_allclose(
+                VolMin(guard=True).fit(np.tile(X, (3, 1)), np.tile(noisy, 3)).transition_, weighted, atol=1e-3
+            )
+
+    def test_guard_must_be_a_bool(self):
+        with pytest.raises(ValueError, match="guard must be True or False; got 'yes'"):
+            VolMin(guard="yes").fit([[0.0], [1.0]], [0, 1])
 
     def test_too_few_rows_are_left_alone(self):
         X, y = make_moons(30, noise=0.1, random_state=0)

@@ -250,7 +250,7 @@ def find_label_errors(
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is fitted once
         to all samples. If None, CorrectedClassifier uses its own estimate from all samples, and VolMin and the linear
-        classifiers of this package use VolMin's, which is that of :func:`unflip.transition.estimate_transition`; with
+        classifiers of this package use that of :func:`unflip.transition.estimate_transition`, plain VolMin's; with
         any other classifier, T is its own in each fold, or else VolMin's estimate from all samples. A classifier of
         this package with ``transition=None`` is trained with the T that is given here.
     cv : int, splitter or iterable of (train, test), default=5

@@ -56,7 +56,8 @@ class TransitionClassifier(LinearClassifier):
 
     def _set_transition(self, X: Any, codes: IntArray, weights: FloatArray | None) -> None:
         T, sparse_T = self.transition, self._keep_sparse
-        default: Any = RidgeEM() if suits_ridge(X, len(self.classes_)) else VolMin(guard=True)
+        seed = self.random_state
+        default: Any = RidgeEM() if suits_ridge(X, len(self.classes_)) else VolMin(guard=True, random_state=seed)
         found = resolve_transition(T, default, X, codes, self.classes_, weights, keep_sparse=sparse_T)
         self.transition_, self.transition_estimator_ = found
 

@@ -41,9 +41,9 @@ class ForwardLogisticClassifier(VolMin):
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None, T is
         estimated together with the model.
-    volume, alpha, scaling, rounds, max_iter, tol, classes, random_state
+    volume, alpha, scaling, rounds, guard, max_iter, tol, classes, random_state
         As in :class:`unflip.transition.VolMin`; ``random_state`` also seeds the sample of :meth:`fit_source`,
-        whose passes end at ``tol`` (1e-4 if None).
+        whose passes end at ``tol`` (1e-4 if None), and which has no guard for more rows than the sample.
 
     Attributes
     ----------

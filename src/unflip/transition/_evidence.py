@@ -12,7 +12,7 @@ from scipy.stats import beta
 from unflip._validation import FloatArray, IntArray
 from unflip.core.ldce import solve_prior, well_conditioned
 from unflip.noise import symmetric
-from unflip.transition._cross_fit import em_transition, standard_errors
+from unflip.transition._cross_fit import em_transition
 
 REGIONS = (10, 15, 20, 30, 50, 80, 120, 200)  # sizes of the regions that bound the diagonal
 LEVEL = 0.1  # the probability that the bound of a class is wrong, over all models and regions
@@ -25,6 +25,7 @@ SHARPNESS = (0.5, 4.0)  # of temperatures; models that know nothing would be fla
 MIXING = 100.0  # precision of the prior of what mixes the classes in a calibration
 MIXED = range(3, 21)  # numbers of classes with such a calibration: two are not mixed, and for many it takes long
 STEPS = 30  # of EM
+SAME = 1e-9  # probabilities that differ by less are equal but for rounding
 
 
 def guarded(
@@ -35,11 +36,12 @@ def guarded(
     ``held_out(T)`` returns clean posteriors (n, c) of rows that the models, fitted through T, did not see. A T with
     many rates must explain the labels better than one rate and than no noise by 2.5 standard errors, and so must rates
     fitted to the other ``folds``, because on the same labels they would win by their number alone. One rate and no
-    noise may mix the classes by calibration, which T does, too. A T that passes respects the bounds that the posteriors
-    without noise give, and loses the flips that two classes exchange. One rate must lead no noise by half a standard
-    error. A symmetric T does not change which class is the likeliest, so it does little harm.
+    noise may mix the classes by calibration, which T does, too (for 3 to 20 classes). A T that passes respects the
+    bounds that the posteriors without noise give, and loses the flips that two classes exchange. One rate must lead no
+    noise by half a standard error. A symmetric T does not change which class is the likeliest, so it does little harm.
     """
     c = len(T)
+    w = w * max(1.0, len(w) / w.sum())  # less than one label per row would leave everything to the priors
     prior: FloatArray = np.bincount(codes, w / w.sum(), minlength=c).astype(np.float64)
     q = (w.sum() * held_out(np.eye(c)) + prior) / (w.sum() + 1)  # no label is ruled out
     p = held_out(T)
@@ -47,15 +49,15 @@ def guarded(
     even = symmetric(c, even_rate(through_one, codes, w))
     none = _best_calibrated(q, np.eye(c), codes, w, folds)
     one = _best_calibrated(through_one, even, codes, w, folds)
-    rival = max(none, one, key=lambda found: float(w @ found))
     many = np.empty(len(codes))
     for seen, test in ((folds != fold, folds == fold) for fold in np.unique(folds)):
         rates = em_transition(p[seen], codes[seen], even, steps=STEPS, sample_weight=w[seen], shrink=c > 2)
         many[test] = np.log(label_probability(p[test], codes[test], rates))
-    if all(standard_errors(found - rival, w) > UNEVEN for found in (many, np.log(label_probability(p, codes, T)))):
+    explained = (many, np.log(label_probability(p, codes, T)))
+    if all(_lead(found - rival, w) > UNEVEN for found in explained for rival in (none, one)):
         T = repaired(T, lower_bounds(q, codes, w=w))
         return T if c == 2 else one_way(T, prior)
-    return even if standard_errors(one - none, w) > EVIDENCE else np.eye(c)
+    return even if _lead(one - none, w) > EVIDENCE else np.eye(c)
 
 
 def _best_calibrated(p: FloatArray, T: FloatArray, codes: IntArray, w: FloatArray, folds: NDArray[Any]) -> FloatArray:
@@ -68,6 +70,13 @@ def _best_calibrated(p: FloatArray, T: FloatArray, codes: IntArray, w: FloatArra
         A, b = mixing_map(z[seen], codes[seen], w[seen], T)
         mixed[test] = np.log(label_probability(softmax(z[test] @ A.T + b, axis=1), codes[test], T))
     return mixed if w @ mixed > w @ plain else plain
+
+
+def _lead(difference: FloatArray, w: FloatArray) -> float:
+    """Return the mean of a difference in units of its standard error, where a row of weight 2 counts as two rows."""
+    mean = np.average(difference, weights=w)
+    variance = np.average((difference - mean) ** 2, weights=w)
+    return float(mean / max(np.sqrt(variance / w.sum()), 1e-12))
 
 
 def label_probability(p: FloatArray, codes: IntArray, T: FloatArray) -> FloatArray:
@@ -119,14 +128,20 @@ def one_way(T: FloatArray, noisy_prior: FloatArray) -> FloatArray:
 
 
 def lower_bounds(q: FloatArray, codes: IntArray, level: float = LEVEL, w: FloatArray | None = None) -> FloatArray:
-    """Return what T_jj is at least, from the label shares among the rows with the largest q_j (see StackedEM)."""
-    w = np.ones(len(codes)) if w is None else w
+    """Return what T_jj is at least, from the label shares among the rows with the largest q_j (see StackedEM).
+
+    With weights w, rows that have the same q_j count together, whatever their order.
+    """
+    weighted, w = w is not None, np.ones(len(codes)) if w is None else w
     counts = np.bincount(codes, w, minlength=q.shape[1])
     bounds = np.zeros(q.shape[1])
     for j, count in enumerate(counts):
         order = np.argsort(-q[:, j], kind="stable")
         sizes = np.concatenate([[0.0], np.cumsum(w[order])])
         hits = np.concatenate([[0.0], np.cumsum(w[order] * (codes[order] == j))])
+        if weighted:
+            ends = np.concatenate([[True], -np.diff(q[order, j]) > SAME, [True]])
+            sizes, hits = sizes[ends], hits[ends]
         for k in REGIONS:
             hit = np.interp(k, sizes, hits)
             if k <= min(max(count, REGIONS[0]), sizes[-1]) and hit:

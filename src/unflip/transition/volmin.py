@@ -115,10 +115,11 @@ class VolMin(LinearClassifier):
 
     *Guard.* Where the classes overlap, or are not linear in the features, T takes the errors of the model for noise.
     With ``guard``, the model through T must explain held-out labels better than the same model does without noise, and
-    with one rate for all flips, by 2.5 standard errors; both rivals may mix the classes by calibration, which T does,
-    too. Otherwise T is the symmetric one, or the identity. A T that passes has no diagonal below the bounds that
-    :class:`StackedEM` describes, and loses the flips that two classes exchange. This is the T of the linear
-    classifiers. The guard needs cross-fitting, and leaves wide sparse data alone.
+    with one rate for all flips, by 2.5 standard errors; with 3 to 20 classes, both rivals may mix them by calibration,
+    which T does, too. Otherwise T is the symmetric one, or the identity. A T that passes has no diagonal below the
+    bounds that :class:`StackedEM` describes, and loses the flips that two classes exchange. This is the default T of
+    :class:`~unflip.linear.MCLDCEClassifier` and of the other linear classifiers that take T. The guard needs
+    cross-fitting, and leaves wide sparse data alone; ``loss_`` and ``n_iter_`` are those of minimum volume.
 
     *Wide sparse data.* A sparse X with more than 1,024 features, such as TF-IDF, takes another path if ``rounds`` > 0
     and there are at least five distinct rows per class: all features share one scale, nothing is whitened, and minimum
@@ -290,6 +291,8 @@ class VolMin(LinearClassifier):
             value: Any = getattr(self, name)
             if not (isinstance(value, Real) and 0 <= float(value) < np.inf) and not (name == "tol" and value is None):
                 raise ValueError(f"{name} must be a number >= 0; got {value!r}")
+        if not isinstance(self.guard, bool | np.bool_):
+            raise ValueError(f"guard must be True or False; got {self.guard!r}")
         if not (isinstance(self.scaling, str) and self.scaling in ("each", "common", "auto")):
             raise ValueError(f"scaling must be 'each', 'common' or 'auto'; got {self.scaling!r}")
         for name, least in (("rounds", 0), ("max_iter", 1)):
