@@ -240,15 +240,19 @@ class TestOneTransition:
 
     def test_linear_methods_and_classifier(self, scaled):
         T = find_noise(scaled, network="linear").transition
-        np.testing.assert_array_equal(fit_table(scaled, model="mcldce", test=scaled).noise.transition, T)
         np.testing.assert_array_equal(fit_table(scaled, test=scaled, method="rank-pruning").noise.transition, T)
+        judge = TableClassifier(VolMin(scaling="auto")).fit(scaled.X, scaled.y, scaled.sample_weight)
+        np.testing.assert_array_equal(judge.transition_, T)
+        np.testing.assert_array_equal(audit_table(scaled, network="linear").transition, T)
+
+    def test_linear_classifiers_that_take_it(self, scaled):
+        """They are more careful about T."""
+        T = TableClassifier(VolMin(guard=True)).fit(scaled.X, scaled.y, scaled.sample_weight).transition_
+        np.testing.assert_array_equal(fit_table(scaled, model="mcldce", test=scaled).noise.transition, T)
         model = TableClassifier(MCLDCEClassifierCV()).fit(scaled.X, scaled.y, scaled.sample_weight)
         np.testing.assert_array_equal(model.transition_, T)
         assert model.classifier_.transition is None  # it reads as estimated, not as given
         assert type(model.classifier_.transition_estimator_) is VolMin
-        judge = TableClassifier(VolMin(scaling="auto")).fit(scaled.X, scaled.y, scaled.sample_weight)
-        np.testing.assert_array_equal(judge.transition_, T)
-        np.testing.assert_array_equal(audit_table(scaled, network="linear").transition, T)
 
     def test_the_default_of_every_command(self, scaled, quick):
         for table in (scaled, replace(scaled, sample_weight=None)):

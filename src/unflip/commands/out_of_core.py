@@ -197,7 +197,8 @@ def _estimated(
             "T treats such labels as correct. Draw a larger sample, or give T",
             stacklevel=3,
         )
-    part, estimator = resolve_transition(None, make_transition_estimator(None, "linear"), X, codes, seen, weights)
+    guarded = make_transition_estimator(None, "linear").set_params(guard=True)  # as the classifier itself would
+    part, estimator = resolve_transition(None, guarded, X, codes, seen, weights)
     T, std = np.eye(len(classes)), np.zeros((len(classes), len(classes)))
     places = np.searchsorted(classes, seen)
     T[np.ix_(places, places)] = part
