@@ -19,7 +19,6 @@ from unflip.commands.fit import (
     interval,
     labels,
     make_baseline,
-    make_transition_estimator,
 )
 from unflip.commands.predict import BLOCK
 from unflip.commands.row_passes import (
@@ -39,6 +38,7 @@ from unflip.tables import Preprocessor, Table, TableClassifier, reduce_blocks
 from unflip.tables.read import LARGEST_CLASSES, as_labels, check_label_classes
 from unflip.tables.sources import ROWS, open_tables, settled
 from unflip.transition.sample import check_draw
+from unflip.transition.volmin import VolMin
 
 SAMPLED = "rows that preprocessing and T were learned from"
 
@@ -197,8 +197,8 @@ def _estimated(
             "T treats such labels as correct. Draw a larger sample, or give T",
             stacklevel=3,
         )
-    guarded = make_transition_estimator(None, "linear").set_params(guard=True)  # as the classifier itself would
-    part, estimator = resolve_transition(None, guarded, X, codes, seen, weights)
+    default = VolMin(guard=True)  # that of the classifier itself
+    part, estimator = resolve_transition(None, default, X, codes, seen, weights)
     T, std = np.eye(len(classes)), np.zeros((len(classes), len(classes)))
     places = np.searchsorted(classes, seen)
     T[np.ix_(places, places)] = part
