@@ -1,4 +1,4 @@
-"""Which loss for networks on tables? python benchmarks/deep_tables.py --out benchmarks/results/deep_tables.md
+"""Which loss and T for networks on tables? python benchmarks/deep_tables.py --out benchmarks/results/deep_tables.md
 
 Every third table of the suite, see ``suite.py``. The accuracies of each table and noise are saved as JSON in a folder
 named after ``--out``, and what has been saved is not run again: delete it after a change of the defaults.
@@ -15,46 +15,61 @@ from suite import NOISES, files, flipped, load
 
 from unflip._output import write_whole
 from unflip.deep import NoisyLabelClassifier
+from unflip.transition import CrossFitEM
 
 EVERY = 3
 DRAWN = ("sym40", "pair35", "two40")
 METHODS = ("ce", "gce", "mcldce", "proper", "forward", "discounted-forward")
+ESTIMATED = {"the default": None, "CrossFitEM()": CrossFitEM(progress=False, random_state=0)}
+TRANSITIONS = {"none: cross-entropy": "ce", "the true one": "discounted-forward", **{name: name for name in ESTIMATED}}
 
 options = arguments(__doc__)
 sets = {name: path for name, path in files(path_of(options, "suite")).items() if path.parent.name == "tables"}
 records = (options.out or Path("deep_tables")).with_suffix("")
 records.mkdir(parents=True, exist_ok=True)
 torch.set_num_threads(1)
-found: dict[str, list[list[float]]] = {noise: [] for noise in DRAWN}
 names = sorted(sets)[::EVERY]
-for name in names:
-    for noise in DRAWN:
-        record = records / f"{name}-{noise}.json"
-        done = json.loads(record.read_text()) if record.exists() else {}
-        if set(METHODS) - set(done):
-            task = load(sets[name], 0)
-            labels, T = flipped(task, noise, [0, zlib.crc32(name.encode()), NOISES.index(noise)])
-            X, X_test = (np.asarray(part, dtype=np.float64) for part in task.linear)
-            for method in METHODS:
-                if method not in done:
-                    model = NoisyLabelClassifier(
-                        method, transition=T, classes=np.arange(len(T)), progress=False, random_state=0
-                    )
-                    done[method] = float(np.mean(model.fit(X, labels).predict(X_test) == task.y_test))
-                    write_whole(record, json.dumps(done) + "\n")
-        found[noise].append([100 * done[method] for method in METHODS])
-report = Report("Losses for networks on tables", "python benchmarks/deep_tables.py", options)
+
+
+def accuracies(name: str, noise: str) -> dict[str, float]:
+    """Return the test accuracy of every row, in percent; those with the true T have none without noise."""
+    record = records / f"{name}-{noise}.json"
+    done = json.loads(record.read_text()) if record.exists() else {}
+    wanted = [*(METHODS if noise in DRAWN else ["ce", "discounted-forward"]), *ESTIMATED]
+    if {*wanted} - {*done}:
+        task = load(sets[name], 0)
+        labels, T = flipped(task, noise, [0, zlib.crc32(name.encode()), NOISES.index(noise)])
+        X, X_test = (np.asarray(part, dtype=np.float64) for part in task.linear)
+        for row in (row for row in wanted if row not in done):
+            method, given = (row, T) if row in METHODS else ("discounted-forward", ESTIMATED[row])
+            model = NoisyLabelClassifier(
+                method, transition=given, classes=np.arange(len(T)), progress=False, random_state=0
+            )
+            done[row] = 100 * float(np.mean(model.fit(X, labels).predict(X_test) == task.y_test))
+            write_whole(record, json.dumps(done) + "\n")
+    return done
+
+
+def show(report: Report, header: str, rows: dict[str, str], noises: tuple[str, ...]) -> None:
+    """Add a table of mean accuracies, and by how much each row misses the best one."""
+    cells = [[accuracies(name, noise) for name in names] for noise in noises]
+    scores = np.array([[[done[key] for key in rows.values()] for done in of] for of in cells])  # (noise, table, row)
+    missed = scores.max(axis=2, keepdims=True) - scores
+    lines = []
+    for m, row in enumerate(rows):
+        means = [f"{value:.2f}" for value in (*scores[:, :, m].mean(axis=1), scores[:, :, m].mean())]
+        lines.append([row, *means, f"{missed[:, :, m].mean():.2f}", f"{missed[:, :, m].max():.2f}"])
+    report.table([header, *noises, "all", "below the best", "at most"], lines)
+
+
+report = Report("Losses and T for networks on tables", "python benchmarks/deep_tables.py", options)
 report.say(
     f"Mean test accuracy in percent of `NoisyLabelClassifier(method, transition=T)` with the true T on {len(names)} "
     "tables of the suite, at most 1,500 noisy labels each, draw 0; all but the method is the default. *below the "
     "best*: by how many points the method misses the best one of a cell, on average and at most.\n"
 )
-rows = []
-scores = np.array([found[noise] for noise in DRAWN])  # (noise, table, method)
-missed = scores.max(axis=2, keepdims=True) - scores
-for m, method in enumerate(METHODS):
-    means = [f"{value:.2f}" for value in (*scores[:, :, m].mean(axis=1), scores[:, :, m].mean())]
-    rows.append([method, *means, f"{missed[:, :, m].mean():.2f}", f"{missed[:, :, m].max():.2f}"])
-report.table(["method", *DRAWN, "all", "below the best", "at most"], rows)
+show(report, "method", {method: method for method in METHODS}, DRAWN)
+report.say("The same for `NoisyLabelClassifier(transition=T)`, where T comes from the noisy labels, or is known:\n")
+show(report, "T", TRANSITIONS, ("none", *DRAWN))
 report.say(f"Tables: {', '.join(names)}.\n")
 report.close()

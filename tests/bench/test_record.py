@@ -57,6 +57,15 @@ def test_another_default_makes_a_record_stale(cells, ridge_alpha):
     assert not is_stale(replace(cells[0], settings={"kind": "ridge", "alpha": 1.0}), record | {"resolved": None})
 
 
+def test_a_setting_that_did_not_exist_makes_no_record_stale(cells):
+    record = made(cells[0])
+    known = dict(record["resolved"]["method"])
+    name, _ = known.popitem()
+    assert not is_stale(cells[0], record | {"resolved": {"method": known}})
+    assert not is_stale(cells[0], record | {"resolved": {"method": known | {name: record["resolved"]["method"][name]}}})
+    assert is_stale(cells[0], record | {"resolved": {"method": known | {name: "another"}}})
+
+
 def test_a_cell_is_stale_with_the_t_that_it_was_given(cells):
     cell = cells[3]
     source = {"hash": cell.estimate.hash, "commit": None, "resolved": resolved(cell.estimate)}
@@ -67,7 +76,7 @@ def test_a_cell_is_stale_with_the_t_that_it_was_given(cells):
 
 def test_without_torch_nobody_can_tell(cells, monkeypatch):
     pytest.importorskip("torch", reason="unflip[deep] is not installed")
-    record = made(cells[1], resolved={"method": {}})
+    record = made(cells[1], resolved={"training": {"lr": 0.5}})
     assert is_stale(cells[1], record)
     monkeypatch.setitem(__import__("sys").modules, "unflip.deep", None)
     assert not is_stale(cells[1], record)

@@ -86,15 +86,22 @@ def make_record(
 def is_stale(task: Task, record: Record) -> bool:
     """Say whether the code would now use other settings than those behind a record, or behind the T it was given.
 
-    For records of older versions, which do not keep their settings, the answer is no.
+    For records of older versions, which do not keep their settings, the answer is no. A setting that the code had not
+    yet, or has no longer, does not count: a new one leaves what was done before as it was.
     """
     made_with = [(task, record.get("resolved"))]
     if isinstance(task, Cell) and task.estimate is not None:
         made_with.append((task.estimate, (record.get("transition_from") or {}).get("resolved")))
     try:
-        return any(settings is not None and settings != resolved(made) for made, settings in made_with)
+        return any(settings is not None and _differ(settings, resolved(made)) for made, settings in made_with)
     except ModuleNotFoundError:  # tables can be written without torch, but then the defaults are unknown
         return False
+
+
+def _differ(old: Any, new: Any) -> bool:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return any(_differ(old[name], new[name]) for name in old.keys() & new.keys())
+    return bool(old != new)
 
 
 @lru_cache(maxsize=1)

@@ -457,11 +457,14 @@ def make_transition_estimator(
 ) -> Any:
     """Return an estimator of T by its name in the registry.
 
-    If None, it is the default: VolMin, which is a classifier as well, or CrossFitEM for a network.
+    If None, it is the default: VolMin, which is a classifier as well, or for a network CrossFitEM with its guard.
     """
     check_network(network)
-    cls = registry.find(name or ("volmin" if network == "linear" else "crossfit-em"), "transition").load()
     given = {"random_state": random_state, "progress": progress}
+    if name is None:
+        name = "volmin" if network == "linear" else "crossfit-em"
+        given["guard"] = network != "linear"
+    cls = registry.find(name, "transition").load()
     given |= {} if network == "linear" else {"network": network}
     return cls(**{key: value for key, value in given.items() if key in cls().get_params(deep=False)})
 
