@@ -336,12 +336,13 @@ def test_bad_data(blobs):
         VolMin().fit(X, y, sample_weight=np.zeros(len(y)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("T", "bound"),
     [
         pytest.param(pairflip(10, 0.4), 0.04, id="pair 0.4"),
-        pytest.param(symmetric(10, 0.2), 0.05, id="symmetric 0.2", marks=pytest.mark.slow),
-        pytest.param(symmetric(10, 0.6), 0.07, id="symmetric 0.6", marks=pytest.mark.slow),
+        pytest.param(symmetric(10, 0.2), 0.05, id="symmetric 0.2"),
+        pytest.param(symmetric(10, 0.6), 0.07, id="symmetric 0.6"),
     ],
 )
 def test_error_on_cifar10_features(features, T, bound):
