@@ -11,7 +11,6 @@ from scipy.stats import ortho_group
 from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.transition.test_cross_fit import small_problem
 from unflip import load
@@ -230,10 +229,6 @@ class TestScaling:
         loaded = load(tmp_path / "model")
         assert (loaded.scaling, loaded.scaling_) == ("auto", model.scaling_)
         np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-
-    @parametrize_with_checks([VolMin(scaling="auto")])
-    def test_scikit_learn(self, estimator, check):
-        check(estimator)
 
 
 class TestKnownT:
