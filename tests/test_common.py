@@ -3,6 +3,8 @@
 A new classifier joins by its line in the registry.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -29,7 +31,7 @@ CLASSIFIERS = [entry.load()() for entry in ENTRIES]
 OWN_DEFAULT = ("MCLDCEClassifier", "RankPruningClassifier")
 for model in CLASSIFIERS:
     if type(model).__name__ == "Selective":  # its 200 trees take minutes over all checks
-        model.set_params(classifier=ExtraTreesClassifier(20, min_samples_leaf=2))
+        model.set_params(classifier=ExtraTreesClassifier(10, min_samples_leaf=2))
     elif isinstance(model, TransitionClassifier) and type(model).__name__ not in OWN_DEFAULT:
         model.set_params(transition=AnchorPoints())  # their default T is that of MCLDCEClassifier, and takes longer
 # A copy of a sample would be its nearest neighbor, and trees count samples, not weights, in a leaf.
@@ -71,33 +73,45 @@ def iris():
     return X, y, corrupt(y, T, random_state=0), T
 
 
+@pytest.fixture(scope="module")
+def fits(iris):
+    """A function that returns a classifier fitted to iris, which is fitted once."""
+    X, _, noisy, _ = iris
+    return cache(lambda k: clone(CLASSIFIERS[k]).set_params(random_state=0).fit(X, noisy))
+
+
+@pytest.fixture
+def fitted(fits, model):
+    return fits(CLASSIFIERS.index(model))
+
+
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=name)
 class TestEveryClassifier:
-    def test_same_seed_same_result(self, model, iris):
+    def test_same_seed_same_result_and_leaves_its_input_alone(self, model, iris, fitted):
         X, _, noisy, _ = iris
-        a, b = (clone(model).set_params(random_state=3).fit(X, noisy).predict_proba(X) for _ in range(2))
-        np.testing.assert_array_equal(a, b)
+        before = X.copy(), noisy.copy()
+        again = clone(model).set_params(random_state=0).fit(X, noisy)
+        np.testing.assert_array_equal(fitted.predict_proba(X), again.predict_proba(X))
+        np.testing.assert_array_equal(X, before[0])
+        np.testing.assert_array_equal(noisy, before[1])
 
-    def test_names_of_the_classes_do_not_matter(self, model, iris):
+    def test_names_of_the_classes_do_not_matter(self, model, iris, fitted):
         X, _, noisy, _ = iris
         names = np.array(["ash", "beech", "cedar"])
-        a = clone(model).set_params(random_state=0).fit(X, noisy)
+        a = fitted
         b = clone(model).set_params(random_state=0).fit(X, names[noisy])
         np.testing.assert_array_equal(names[a.predict(X)], b.predict(X))
 
-    def test_keeps_a_transition_matrix_over_its_classes(self, model, iris):
-        X, _, noisy, _ = iris
-        model = clone(model).fit(X, noisy)
-        if not hasattr(model, "transition_"):
+    def test_keeps_a_transition_matrix_over_its_classes(self, model, fitted):
+        if not hasattr(fitted, "transition_"):
             pytest.skip("fits without T")
-        assert model.transition_.shape == (3, 3)
-        np.testing.assert_allclose(model.transition_.sum(axis=1), 1)
-        assert np.linalg.cond(model.transition_) < 1e8
+        assert fitted.transition_.shape == (3, 3)
+        np.testing.assert_allclose(fitted.transition_.sum(axis=1), 1)
+        assert np.linalg.cond(fitted.transition_) < 1e8
 
-    def test_order_of_the_classes_does_not_matter(self, model, iris):
+    def test_order_of_the_classes_does_not_matter(self, model, iris, fitted):
         X, _, noisy, _ = iris
-        order = np.array([2, 0, 1])
-        a = clone(model).set_params(random_state=0).fit(X, noisy)
+        order, a = np.array([2, 0, 1]), fitted
         b = clone(model).set_params(random_state=0).fit(X, order[noisy])
         assert (
             np.mean(order[a.predict(X)] == b.predict(X)) > 0.99
@@ -114,13 +128,6 @@ class TestEveryClassifier:
         rows = noisy != 1
         model = clone(model).set_params(classes=[0, 1, 2]).fit(X[rows], noisy[rows])
         assert model.predict_proba(X).shape == (150, 3)
-
-    def test_leaves_its_input_alone(self, model, iris):
-        X, _, noisy, _ = iris
-        before = X.copy(), noisy.copy()
-        clone(model).fit(X, noisy)
-        np.testing.assert_array_equal(X, before[0])
-        np.testing.assert_array_equal(noisy, before[1])
 
 
 @pytest.mark.parametrize("model", TAKES_TRANSITION, ids=name)

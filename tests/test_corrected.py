@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tests import light_models
 from unflip import CorrectedClassifier
 from unflip.core import corrected_labels
 from unflip.corrected import fit_soft, noise_notes
@@ -30,6 +31,11 @@ T4 = pairflip(4, 0.4)
 NEW_DEFAULTS = {"use_legacy_attributes": False, "l1_ratios": (0,)}
 NOT_LEGACY = NEW_DEFAULTS if "use_legacy_attributes" in LogisticRegressionCV().get_params() else {}
 FOREST = ExtraTreesClassifier(50, min_samples_leaf=3, random_state=0)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    light_models.use(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +119,8 @@ class TestAutomatic:
         assert chosen.accuracy.low - 0.03 < test < chosen.accuracy.high + 0.03
 
     def test_says_when_noise_and_overlap_look_alike(self):
-        X, y = make_blobs(300, centers=[[0, 0], [1, 0], [0, 1]], random_state=3)
-        model = CorrectedClassifier(cv=3, random_state=0).fit(X, y)
+        X, y = make_blobs(150, centers=[[0, 0], [1, 0], [0, 1]], random_state=3)
+        model = CorrectedClassifier(LogisticRegression(), cv=2, random_state=0).fit(X, y)
         model.witness_.overlap_, model.witness_.suspected_ = True, symmetric(3, 0.3)
         (note,) = (note for note in noise_notes(model.witness_, y, None) if "overlap" in note)
         assert "or 30% of the labels are wrong" in note
@@ -313,7 +319,7 @@ def test_boosting_libraries(blobs, package):
 
 
 @parametrize_with_checks(
-    [CorrectedClassifier(LogisticRegression(), transition=VolMin(), cv=3)],
+    [CorrectedClassifier(LogisticRegression(), transition=VolMin(rounds=0), cv=3)],
     expected_failed_checks=lambda estimator: dict.fromkeys(
         ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
         "repeated rows fall into different folds",

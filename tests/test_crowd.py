@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests import light_models
 from unflip import AnnotatorModel, CorrectedClassifier, estimate_transition, find_label_errors
 from unflip.crowd import (
     FEWEST_SHARED,
@@ -321,6 +322,11 @@ def test_bad_parameters_are_refused():
         AnnotatorModel().fit(np.zeros(5))
     with pytest.raises(ValueError, match="lengths differ"):
         AnnotatorModel().fit_long([1, 2], [1], ["a"])
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    light_models.use(monkeypatch)
 
 
 def features(y, seed=0):

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import light_models
+
 README = Path(__file__).parents[1] / "README.md"
+QUICKER = {"max_iter=50": "max_iter=8", "range(200)": "range(20)", "epochs=60": "epochs=10"}
 BLOCK = re.compile(r"^```(?:python|pycon)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -15,10 +18,14 @@ def python_blocks(text: str) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
 
 
-def run_blocks(path: Path) -> int:
-    """Run the blocks of a Markdown file and return their number."""
+def run_blocks(path: Path, replaced: dict[str, str] | None = None) -> int:
+    """Run the blocks of a Markdown file, with some words replaced, and return their number."""
     namespace: dict = {"__name__": "__main__"}
-    blocks = python_blocks(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    for old, new in (replaced or {}).items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    blocks = python_blocks(text)
     for lines_before, code in blocks:
         if code.lstrip().startswith(">>>"):
             check_session(code, namespace, path, lines_before)
@@ -37,7 +44,10 @@ def check_session(code: str, namespace: dict, path: Path, lines_before: int) -> 
     assert runner.failures == 0, "".join(report)
 
 
-def test_readme(tmp_path, monkeypatch):
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_readme(tmp_path, monkeypatch, quick):
     pytest.importorskip("torch")
+    if quick:
+        light_models.use(monkeypatch)
     monkeypatch.chdir(tmp_path)  # so that no block writes into the repository
-    assert run_blocks(README) > 0, "README.md has no ```python block"
+    assert run_blocks(README, QUICKER if quick else None) > 0, "README.md has no ```python block"

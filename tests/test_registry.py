@@ -169,6 +169,16 @@ np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), rtol
 find_label_errors(X, y, model, np.eye(3) * 0.7 + 0.1, cv=2, random_state=0)
 """
 
+COMMANDS = """
+import json
+import sys
+from typer.testing import CliRunner
+from unflip.cli import app
+
+done = [CliRunner().invoke(app, command) for command in json.loads(sys.argv[1])]
+print(json.dumps([(one.exit_code, one.stdout if one.exit_code == 0 else one.output) for one in done]))
+"""
+
 needs_tables = pytest.mark.skipif(not (find_spec("pandas") and find_spec("safetensors")), reason="needs unflip[data]")
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs unflip[deep]")
 
@@ -202,6 +212,13 @@ def run(house, *arguments):
     return done.stdout
 
 
+def run_commands(house, *commands):
+    """Return what each command prints; all of them run in one process, because imports take longest."""
+    done = json.loads(run(house, "-c", COMMANDS, json.dumps(commands)))
+    assert all(code == 0 for code, _ in done), done
+    return [shown for _, shown in done]
+
+
 @needs_tables
 def test_toys_from_python(house):
     found = json.loads(run(house, "-W", "error", "-c", PYTHON))
@@ -215,47 +232,24 @@ def test_a_toy_network_from_python(house):
 
 
 @needs_tables
-def test_a_toy_on_the_command_line(house):
-    command = ("-m", "unflip.cli")
-    assert "toy" in run(house, *command, "fit", "--help")
-    words = ("fit", "people.csv", "--label", "job", "--method", "toy", "--out", "toy-model", "--json")
-    assert json.loads(run(house, *command, *words))["method"] == "toy"
-    run(house, *command, "predict", "toy-model", "people.csv", "--out", "predictions.csv")
-    assert "ToyClassifier" in run(house, *command, "card", "toy-model")
-
-
-@needs_tables
-def test_a_toy_estimate_of_t_on_the_command_line(house):
-    command = ("-m", "unflip.cli")
-    words = (
-        "fit",
-        "people.csv",
-        "--label",
-        "job",
-        "--model",
-        "mcldce",
-        "--transition",
-        "toyt",
-        "--out",
-        "t-model",
-        "--json",
+def test_toys_on_the_command_line(house):
+    toy = ("fit", "people.csv", "--label", "job", "--method", "toy", "--out", "toy-model", "--json")
+    t = ("--transition", "toyt", "--json")
+    shown = run_commands(
+        house,
+        ("fit", "--help"),
+        toy,
+        ("predict", "toy-model", "people.csv", "--out", "predictions.csv"),
+        ("card", "toy-model"),
+        ("fit", "people.csv", "--label", "job", "--model", "mcldce", *t, "--out", "t-model"),
+        ("audit", "people.csv", "--label", "job", "--network", "linear", *t, "--out", "t-audit"),
     )
-    T = np.array(json.loads(run(house, *command, *words))["transition"])
-    np.testing.assert_allclose(T, unflip.symmetric(3, 0.25))
-    words = (
-        "audit",
-        "people.csv",
-        "--label",
-        "job",
-        "--network",
-        "linear",
-        "--transition",
-        "toyt",
-        "--out",
-        "t-audit",
-        "--json",
-    )
-    assert json.loads(run(house, *command, *words))["n_samples"] == 240
+    explained, fitted, _, card, corrected, audited = shown
+    assert "toy" in explained
+    assert json.loads(fitted)["method"] == "toy"
+    assert "ToyClassifier" in card
+    np.testing.assert_allclose(json.loads(corrected)["transition"], unflip.symmetric(3, 0.25))
+    assert json.loads(audited)["n_samples"] == 240
 
 
 @pytest.mark.slow
@@ -271,10 +265,9 @@ def test_a_toy_network_on_the_command_line(house):
 def test_toys_in_an_experiment(house, deep):
     name = "toys-deep" if deep else "toys"
     (house / f"{name}.toml").write_text(EXPERIMENT + (DEEP_ROW if deep else ""))
-    words = ("-m", "unflip.cli", "bench", "run", f"{name}.toml", "--store", name, "--jobs", "1")
-    run(house, *words)
-    table = run(house, "-m", "unflip.cli", "bench", "status", f"{name}.toml", "--store", name, "--json")
-    assert json.loads(table)
+    place = (f"{name}.toml", "--store", name)
+    _, status = run_commands(house, ("bench", "run", *place, "--jobs", "1"), ("bench", "status", *place, "--json"))
+    assert json.loads(status)
 
 
 def test_names_are_unique_within_a_family():

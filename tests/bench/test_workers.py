@@ -16,9 +16,14 @@ ignore_dask_warnings = pytest.mark.filterwarnings(
 )
 
 
-@pytest.fixture
-def distributed():
-    return pytest.importorskip("distributed", reason="Dask is not installed: pip install 'unflip[scale]'")
+@pytest.fixture(scope="module")
+def cluster():
+    """The address of a scheduler with one worker."""
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'unflip[scale]'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+            yield cluster.scheduler_address
 
 
 @pytest.fixture(autouse=True)
@@ -31,16 +36,15 @@ def one_thread(monkeypatch):
 @pytest.mark.parametrize(
     "methods", [["ridge", "linear"], pytest.param(["jocor", "mcldce-exact"], marks=pytest.mark.slow)], ids=str
 )
-def test_a_cluster_gives_the_same_records(experiment_file, tmp_path, methods, distributed):
+def test_a_cluster_gives_the_same_records(experiment_file, tmp_path, methods, cluster):
     cells = read_experiment(experiment_file()).cells({"noise": ["pair 40"], "method": methods})
     broken = read_experiment(experiment_file(("alpha = 0.1", "alfa = 0.1"), name="broken.toml")).cells()[3]
     here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
     local = LocalPool(1)
     local.threads = 1
     run_cells(cells, here, local, Silence())
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
-        assert run_cells(cells, there, DaskPool(cluster.scheduler_address), Silence()) == []
-        (failed,) = run_cells([broken], there, DaskPool(cluster.scheduler_address), Silence())
+    assert run_cells(cells, there, DaskPool(cluster), Silence()) == []
+    (failed,) = run_cells([broken], there, DaskPool(cluster), Silence())
     assert "the estimate of its T failed: Traceback" in failed["error"]
     there.path(broken).unlink()
     there.path(broken.estimate).unlink()
@@ -49,21 +53,21 @@ def test_a_cluster_gives_the_same_records(experiment_file, tmp_path, methods, di
 
 
 @ignore_dask_warnings
-def test_no_scheduler(distributed):
+def test_no_scheduler():
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'unflip[scale]'")
     with pytest.raises(ValueError, match="no Dask scheduler answers at tcp://127.0.0.1:1"):
         DaskPool("tcp://127.0.0.1:1", timeout=0.5)
 
 
 @ignore_dask_warnings
-def test_a_cluster_that_goes_away_is_no_failed_cell(experiment_file, distributed):
+def test_a_cluster_that_goes_away_is_no_failed_cell(experiment_file, cluster):
     cell = read_experiment(experiment_file()).cells({"method": ["ridge"]})[0]
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        pool = DaskPool(cluster.scheduler_address)
-        pool.submit(cell, None, None)
-        pool.client.cancel(list(pool.futures))
-        with pytest.raises(ConnectionError, match="run the same command again to continue"):
-            pool.wait(20)
-        pool.close()
+    pool = DaskPool(cluster)
+    pool.submit(cell, None, None)
+    pool.client.cancel(list(pool.futures))
+    with pytest.raises(ConnectionError, match="run the same command again to continue"):
+        pool.wait(20)
+    pool.close()
 
 
 def test_a_worker_that_is_killed_fails_its_cell_only(experiment_file, tmp_path):
@@ -100,7 +104,7 @@ def test_threads_share_the_cores(experiment_file, tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert LocalPool(1).threads == cpu_count()
     assert LocalPool(10 * cpu_count()).threads == 1
-    cells = read_experiment(experiment_file()).cells({"method": ["ridge"]})
+    cells = read_experiment(experiment_file()).cells({"method": ["ridge"], "noise": ["sym 20"]})
     store = Store(tmp_path / "store")
     pool = LocalPool(cpu_count())
     run_cells(cells, store, pool, Silence())

@@ -114,11 +114,13 @@ def test_checks_of_the_data(folder, tmp_path, quick):
     frame.loc[0, "kind"] = "Cat"
     frame["kind_code"] = frame["kind"].factorize()[0]
     frame.to_csv(tmp_path / "people.csv", index=False)
+    np.save(tmp_path / "T.npy", np.eye(4))  # a column predicts the labels as they are
     data = (tmp_path / "people.csv", "--label", "kind", "--drop", "id")
+    given = ("--model", "mcldce", "--transition", tmp_path / "T.npy")
     commands = {
         "transition": ("--method", "anchor"),
-        "fit": ("--model", "mcldce", "--out", tmp_path / "model", "--page", tmp_path / "page"),
-        "audit": ("--model", "mcldce", "--out", tmp_path / "audit"),
+        "fit": (*given, "--out", tmp_path / "model", "--page", tmp_path / "page"),
+        "audit": (*given, "--folds", 3, "--out", tmp_path / "audit"),
     }
     for command, options in commands.items():
         done = invoke(command, *data, *options)

@@ -70,7 +70,8 @@ def test_every_method_learns_through_noise(blobs, method):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, atol=1e-6)
 
 
-def test_estimates_T_by_itself():
+def test_estimates_T_by_itself(monkeypatch):
+    monkeypatch.setitem(CrossFitEM.__init__.__kwdefaults__, "rounds", 12)
     X, y = load_digits(n_class=5, return_X_y=True)
     T = pairflip(5, 0.3)
     X, y = X[:800], y[:800]

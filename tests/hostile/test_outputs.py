@@ -99,14 +99,10 @@ class TestFullDisk:
         assert everything(tmp_path) == before
 
     def test_no_model_without_its_page(self, folder, tmp_path):
-        code = (
-            "import resource, sys; from unflip.cli import app;"
-            "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY)); app()"
-        )
         options = ["--label", "kind", "--model", "mcldce", "--out", tmp_path / "model", "--page", tmp_path / "page"]
-        command = [sys.executable, "-c", code, "fit", folder / "people.csv", *options]
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
-        assert done.returncode == 1
+        with full_disk(30_000):
+            done = invoke("fit", folder / "people.csv", *options, "--transition", folder / "T.npy")
+        assert done.exit_code == 1
         last = done.stderr.strip().splitlines()[-1]
         assert last.startswith(f"unflip: {tmp_path / 'page'}")
         assert "larger than the system allows" in last

@@ -38,7 +38,7 @@ def whole(source):
 
 
 class TestParquet:
-    @pytest.mark.parametrize("rows", [1, 33, 70, 100, 10_000])
+    @pytest.mark.parametrize("rows", [pytest.param(1, marks=pytest.mark.slow), 9, 70, 100, 10_000])
     def test_all_rows_in_their_order(self, table, folder, rows):
         source = open_source(folder, label="label", weights="weight", rows=rows)
         X, y, blocks = whole(source)

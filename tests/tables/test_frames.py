@@ -9,6 +9,7 @@ pa = pytest.importorskip("pyarrow", reason="unflip[data] is not installed")
 from unflip.audit import find_label_errors  # noqa: E402
 from unflip.commands import find_noise  # noqa: E402
 from unflip.linear import MCLDCEClassifierCV, class_sums  # noqa: E402
+from unflip.noise import symmetric  # noqa: E402
 from unflip.tables import Preprocessor, TableClassifier, open_source, read_table  # noqa: E402
 from unflip.tables.read import as_frame  # noqa: E402
 
@@ -76,8 +77,8 @@ class TestNumbers:
     def test_sources_and_audits(self, vehicles):
         polars, torch, datasets = (pytest.importorskip(name) for name in ("polars", "torch", "datasets"))
         X, y = vehicles.drop(columns="target").astype(float), vehicles["target"]
-        sums = class_sums(X.to_numpy(), y.to_numpy())
-        errors = find_label_errors(X.to_numpy(), y, MCLDCEClassifierCV(alphas=[1.0]), random_state=0)
+        sums, T = class_sums(X.to_numpy(), y.to_numpy()), symmetric(y.nunique(), 0.2)
+        errors = find_label_errors(X.to_numpy(), y, MCLDCEClassifierCV(alphas=[1.0]), T, random_state=0)
         tensor = torch.tensor(X.to_numpy(), requires_grad=True)
         for data, labels in (
             (polars.from_pandas(X), polars.from_pandas(y)),
@@ -86,7 +87,7 @@ class TestNumbers:
         ):
             found = class_sums(open_source(data, labels, rows=100))
             np.testing.assert_allclose(found.mean, sums.mean)
-            audited = find_label_errors(data, labels, MCLDCEClassifierCV(alphas=[1.0]), random_state=0)
+            audited = find_label_errors(data, labels, MCLDCEClassifierCV(alphas=[1.0]), T, random_state=0)
             np.testing.assert_allclose(audited.scores, errors.scores)
         labeled = open_source(polars.from_pandas(vehicles), label="target", rows=100)
         np.testing.assert_allclose(class_sums(labeled).mean, sums.mean)

@@ -216,6 +216,7 @@ class TestTableClassifier:
         assert model.fit(frame, y).score(frame, y) > 0.9
 
 
+@pytest.mark.slow
 def test_a_real_file_of_texts(tmp_path):
     """Texts of reuters_r8 with a third of the labels flipped, from the file to the saved model."""
     from unflip import VolMin

@@ -242,7 +242,7 @@ def test_standard_errors(fitted):
 
 
 def test_same_seed_same_result_and_the_global_state_is_left_alone(blobs):
-    X, y = blobs
+    X, y = blobs[0][:400], blobs[1][:400]
     before = torch.random.get_rng_state()
     short = {"rounds": 2, "warmup": 0}
     a, b = (CrossFitEM(UNSURE, **short, **SMALL).fit(X, y) for _ in range(2))
@@ -253,15 +253,15 @@ def test_same_seed_same_result_and_the_global_state_is_left_alone(blobs):
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-@pytest.mark.parametrize("names", [["ash", "beech", "cedar"], [1.0, 2.0, 7.0], [-3, 0, 9]])
-def test_labels_of_any_kind(blobs, names):
-    X, y = blobs
-    labels = np.array(names)
+def test_labels_of_any_kind(blobs):
+    X, y = blobs[0][:400], blobs[1][:400]
     short = {"rounds": 2, "warmup": 0}
-    model = CrossFitEM(VolMin(), **short, **SMALL).fit(X, labels[y])
-    np.testing.assert_array_equal(model.classes_, labels)
-    np.testing.assert_array_equal(model.transition_, CrossFitEM(VolMin(), **short, **SMALL).fit(X, y).transition_)
-    assert model.score(X, labels[y]) > 0.9
+    codes = CrossFitEM(VolMin(), **short, **SMALL).fit(X, y)
+    for labels in map(np.array, (["ash", "beech", "cedar"], [1.0, 2.0, 7.0], [-3, 0, 9])):
+        model = CrossFitEM(VolMin(), **short, **SMALL).fit(X, labels[y])
+        np.testing.assert_array_equal(model.classes_, labels)
+        np.testing.assert_array_equal(model.transition_, codes.transition_)
+        assert model.score(X, labels[y]) > 0.9
 
 
 def test_starts(blobs, monkeypatch):

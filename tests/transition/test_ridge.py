@@ -82,9 +82,9 @@ def test_is_the_default_for_wide_sparse_data_only(words):
     model = MCLDCEClassifier().fit(X, noisy)
     assert isinstance(model.transition_estimator_, RidgeEM)
     assert model.score(X, y) > 0.8
-    narrow = X[:, ::30].toarray()
-    np.testing.assert_array_equal(estimate_transition(narrow, noisy), VolMin().fit(narrow, noisy).transition_)
-    assert isinstance(MCLDCEClassifier().fit(narrow, noisy).transition_estimator_, VolMin)
+    narrow, few = X[:400, ::60].toarray(), noisy[:400]
+    np.testing.assert_array_equal(estimate_transition(narrow, few), VolMin().fit(narrow, few).transition_)
+    assert isinstance(MCLDCEClassifier().fit(narrow, few).transition_estimator_, VolMin)
 
 
 def test_rows_that_are_all_the_same():

@@ -11,7 +11,6 @@ from scipy.stats import ortho_group
 from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.transition.test_cross_fit import small_problem
 from unflip import load
@@ -231,10 +230,6 @@ class TestScaling:
         assert (loaded.scaling, loaded.scaling_) == ("auto", model.scaling_)
         np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
-    @parametrize_with_checks([VolMin(scaling="auto")])
-    def test_scikit_learn(self, estimator, check):
-        check(estimator)
-
 
 class TestKnownT:
     """With T given, VolMin is the logistic model of the clean class behind it."""
@@ -336,12 +331,13 @@ def test_bad_data(blobs):
         VolMin().fit(X, y, sample_weight=np.zeros(len(y)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("T", "bound"),
     [
         pytest.param(pairflip(10, 0.4), 0.04, id="pair 0.4"),
-        pytest.param(symmetric(10, 0.2), 0.05, id="symmetric 0.2", marks=pytest.mark.slow),
-        pytest.param(symmetric(10, 0.6), 0.07, id="symmetric 0.6", marks=pytest.mark.slow),
+        pytest.param(symmetric(10, 0.2), 0.05, id="symmetric 0.2"),
+        pytest.param(symmetric(10, 0.6), 0.07, id="symmetric 0.6"),
     ],
 )
 def test_error_on_cifar10_features(features, T, bound):
