@@ -207,7 +207,7 @@ class TestGuard:
         w = np.where(np.arange(len(X)) % 5, 1.0, 2.0)
         model = self.guarded(T).fit(X, noisy, sample_weight=w)
         np.testing.assert_array_equal(model.history_[-1]["transition"], lost)
-        assert transition_error(model.transition_, T) < 0.1
+        assert transition_error(model.transition_, T) < 0.2 < transition_error(lost, T)
 
     def test_rounds_end_when_labels_are_learnt_by_heart(self, overlapping):
         X, y = overlapping
