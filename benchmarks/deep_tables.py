@@ -32,7 +32,7 @@ names = sorted(sets)[::EVERY]
 
 
 def accuracies(name: str, noise: str) -> dict[str, float]:
-    """Return the test accuracy of every row, in percent; those with the true T have none without noise."""
+    """Return the test accuracy of every row, in percent; without noise, only of those of the second table."""
     record = records / f"{name}-{noise}.json"
     done = json.loads(record.read_text()) if record.exists() else {}
     wanted = [*(METHODS if noise in DRAWN else ["ce", "discounted-forward"]), *ESTIMATED]

@@ -209,6 +209,15 @@ class TestGuard:
         np.testing.assert_array_equal(model.history_[-1]["transition"], lost)
         assert transition_error(model.transition_, T) < 0.2 < transition_error(lost, T)
 
+    @pytest.mark.parametrize("classes", [2, 1])
+    def test_only_rows_with_a_weight_count(self, digits, monkeypatch, classes):
+        monkeypatch.setattr("unflip.transition.crossfit.GUARD_ROWS", 30)
+        X, y, *_ = digits
+        w = np.zeros(len(X))
+        w[np.flatnonzero(y < classes)[:40]] = 1
+        model = self.guarded(np.eye(4), rounds=1, warmup=0).fit(X, y, sample_weight=w)
+        np.testing.assert_allclose(model.transition_.sum(axis=1), 1)
+
     def test_rounds_end_when_labels_are_learnt_by_heart(self, overlapping):
         X, y = overlapping
         noisy = corrupt(y, symmetric(4, 0.5), random_state=0)

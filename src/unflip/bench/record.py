@@ -86,8 +86,8 @@ def make_record(
 def is_stale(task: Task, record: Record) -> bool:
     """Say whether the code would now use other settings than those behind a record, or behind the T it was given.
 
-    For records of older versions, which do not keep their settings, the answer is no. A setting that the code had not
-    yet, or has no longer, does not count: a new one leaves what was done before as it was.
+    For records of older versions, which do not keep their settings, the answer is no. A setting that did not
+    exist then does not count: its default leaves what was done before as it was.
     """
     made_with = [(task, record.get("resolved"))]
     if isinstance(task, Cell) and task.estimate is not None:
@@ -100,7 +100,7 @@ def is_stale(task: Task, record: Record) -> bool:
 
 def _differ(old: Any, new: Any) -> bool:
     if isinstance(old, dict) and isinstance(new, dict):
-        return any(_differ(old[name], new[name]) for name in old.keys() & new.keys())
+        return any(name not in new or _differ(old[name], new[name]) for name in old)
     return bool(old != new)
 
 

@@ -222,6 +222,8 @@ def fit_table(
     if network != "linear" and estimates and registry.find(method, "deep").takes_transition:
         tell(f"estimating T from {len(y):,} rows")
         estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
+        if transition is None:
+            estimator.set_params(guard=True)  # as the classifier itself does; T that is only reported has none
         estimate, source = estimated_transition(X_train, y, weights, estimator)
         learner.classifier.set_params(transition=estimate)
         std = transition_std(source)
@@ -457,14 +459,11 @@ def make_transition_estimator(
 ) -> Any:
     """Return an estimator of T by its name in the registry.
 
-    If None, it is the default: VolMin, which is a classifier as well, or for a network CrossFitEM with its guard.
+    If None, it is the default: VolMin, which is a classifier as well, or CrossFitEM for a network.
     """
     check_network(network)
+    cls = registry.find(name or ("volmin" if network == "linear" else "crossfit-em"), "transition").load()
     given = {"random_state": random_state, "progress": progress}
-    if name is None:
-        name = "volmin" if network == "linear" else "crossfit-em"
-        given["guard"] = network != "linear"
-    cls = registry.find(name, "transition").load()
     given |= {} if network == "linear" else {"network": network}
     return cls(**{key: value for key, value in given.items() if key in cls().get_params(deep=False)})
 

@@ -50,9 +50,9 @@ def find_noise(
     table : Table
         A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
     network : {"linear", "mlp", "cnn6"}, default=None
-        :class:`~unflip.transition.VolMin`, or :class:`~unflip.transition.CrossFitEM` with that network and its guard.
-        If None, T is that of :class:`~unflip.CorrectedClassifier`, as in :func:`~unflip.commands.fit_table`; for
-        columns of text as TF-IDF, that of :class:`~unflip.transition.RidgeEM`, which is faster but less exact.
+        :class:`~unflip.transition.VolMin`, or :class:`~unflip.transition.CrossFitEM` with that network. If None, T is
+        that of :class:`~unflip.CorrectedClassifier`, as in :func:`~unflip.commands.fit_table`; for columns of text
+        as TF-IDF, that of :class:`~unflip.transition.RidgeEM`, which is faster but less exact.
     method : str, default=None
         The name of another estimator of T in :mod:`unflip.registry`.
     random_state : int, RandomState instance or None, default=None

@@ -39,9 +39,9 @@ def guarded(
     noise may mix the classes by calibration, which T does, too (for 3 to 20 classes). A T that passes respects the
     bounds that the posteriors without noise give, and loses the flips that two classes exchange. One rate must lead no
     noise by half a standard error. A symmetric T does not change which class is the likeliest, so it does little harm.
+    The weights w count: a row of weight 2 is two rows.
     """
     c = len(T)
-    w = w * max(1.0, len(w) / w.sum())  # less than one label per row would leave everything to the priors
     prior: FloatArray = np.bincount(codes, w / w.sum(), minlength=c).astype(np.float64)
     q = (w.sum() * held_out(np.eye(c)) + prior) / (w.sum() + 1)  # no label is ruled out
     p = held_out(T)

@@ -1,6 +1,7 @@
 """T of another estimator, refined by cross-fitted networks and EM."""
 
 import time
+import warnings
 from numbers import Integral
 from typing import Any, Self
 
@@ -10,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 from rich.progress import track
 from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray, IntArray
 from unflip.core.ldce import well_conditioned
+from unflip.deep.distributed import first_rank
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.losses import ForwardLoss
 from unflip.deep.methods.forward import Forward
@@ -28,6 +31,7 @@ from unflip.transition.volminnet import VolMinNet
 LEAST_STEPS = 50  # of each network per round; on 1,797 digits, 10 left T unfinished and 150 overfitted
 PATIENCE = 3  # rounds of networks that do not explain unseen labels better
 GUARD_ROWS = 10_000  # that the guard trains on; more would cost as much as T itself
+WIDEST = 1024  # features for which the guard tries a linear model, too
 LIFT = 0.01  # EM cannot leave a zero, so the start is mixed with this much of the uniform matrix
 
 
@@ -77,7 +81,9 @@ class CrossFitEM(NetworkEstimator):
         One per round: round, loss (of training), log_likelihood (of the noisy labels of unseen samples, before EM),
         volume, transition (after EM), seconds.
     methods_ : list of Method
-        One per fold; ``predict_proba`` is the mean of their clean probabilities.
+        One per fold; ``predict_proba`` is the mean of their clean probabilities. With ``guard`` as well, they are the
+        networks of the rounds, trained through the T of ``history_``, and the standard errors are those of their
+        posteriors.
     classes_, input_shape_
         As in :class:`unflip.deep.NoisyLabelClassifier`.
 
@@ -98,12 +104,14 @@ class CrossFitEM(NetworkEstimator):
     *Guard.* On few samples networks learn labels by heart, and EM takes their errors, or the overlap of classes, for
     noise. With ``guard``, the rounds end when three in a row do not explain unseen labels better. Then networks are
     trained afresh through each T in question, on at most 10,000 samples, each for as long as it explains unseen labels
-    better and better: T before and after the rounds and, on a table, that of :class:`VolMin`. The T with the largest
-    likelihood must lead symmetric noise and no noise by 2.5 standard errors, as in :class:`VolMin`; otherwise T is
-    symmetric or the identity. This is the default T of :class:`unflip.deep.NoisyLabelClassifier`. It takes two to five
-    times as long on small data (``benchmarks/deep_tables.py`` measures what it gains). Where every sample of a class is
-    alike, so that networks predict the same label shares with and without T, it is the identity: the likeliest class
-    is then the same.
+    better and better: T before and after the rounds and, on a table of up to 1,024 features, that of :class:`VolMin`.
+    The T with the largest likelihood must lead symmetric noise and no noise by 2.5 standard errors, as in
+    :class:`VolMin`; otherwise T is symmetric or the identity. This is the default T of
+    :class:`unflip.deep.NoisyLabelClassifier`. It takes two to five times as long on small data
+    (``benchmarks/deep_tables.py`` measures what it gains). Where every sample of a class is alike, as in well separated
+    blobs, networks predict the same label shares with and without T, so T is the identity. That does no harm to
+    training, since the likeliest class is then the same, but it says nothing about the noise: the commands that report
+    T, or judge labels by it, use no guard.
 
     Inputs are used as they are, only uint8 is scaled to [0, 1]: bring features to about unit scale first.
 
@@ -207,9 +215,10 @@ class CrossFitEM(NetworkEstimator):
         self, X: NDArray[Any], codes: IntArray, weights: FloatArray | None, rng: np.random.RandomState
     ) -> FloatArray:
         """Return the T that held-out labels call for, see :func:`unflip.transition._evidence.guarded`."""
-        rows = np.sort(rng.permutation(len(codes))[:GUARD_ROWS])
+        counted = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
+        rows = np.sort(rng.permutation(counted)[:GUARD_ROWS])
         X, codes, weights = X[rows], codes[rows], None if weights is None else weights[rows]
-        w = np.ones(len(rows)) if weights is None else weights
+        w = np.ones(len(rows)) if weights is None else weights * weights.sum() / (weights @ weights)  # rows they equal
         folds = rng.permutation(len(rows)) % self.folds
         unseen = [np.flatnonzero(folds == fold) for fold in range(self.folds)]
         seeds = rng.randint(LARGEST_SEED, size=self.folds)
@@ -228,8 +237,11 @@ class CrossFitEM(NetworkEstimator):
             return found[T.tobytes()]
 
         candidates = [well_conditioned(self.start_), self.transition_]
-        if X.ndim == 2:  # on few rows of good features, a linear model finds what networks miss
-            candidates.append(resolve_transition(None, VolMin(), X, codes, self.classes_, weights)[0])
+        if X.ndim == 2 and X.shape[1] <= WIDEST and len(np.unique(codes)) > 1:
+            with warnings.catch_warnings():  # it is one of three, and nobody can set its options
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                linear = resolve_transition(None, VolMin(), X, codes, self.classes_, weights)[0]
+            candidates.append(first_rank(linear))
         T = max(candidates, key=lambda T: mean_log_likelihood(held_out(T), codes, T, w))
         return guarded(T, held_out, codes, w, folds)
 
@@ -251,7 +263,7 @@ class CrossFitEM(NetworkEstimator):
             w = None if weights is None else weights[seen]
             losses.append(trainer.fit(X[seen], codes[seen], sample_weight=w)[-1]["loss"])
             logits[torch.from_numpy(rows)] = trainer.predict_logits(X[rows]).double()
-        return logits, float(np.mean(losses))
+        return first_rank(logits), float(np.mean(losses))  # all processes must come to the same decisions
 
     def _trainer(self, seed: int) -> Trainer:
         with seeded(seed):

@@ -251,7 +251,8 @@ class VolMin(LinearClassifier):
             if self.guard:
                 folds = problem.keys % number_of_folds(problem)
                 held_out = partial(held_out_posteriors, problem, folds=folds)
-                safe = guarded(found[0], held_out, problem.codes, problem.weights * problem.total, folds)
+                w = problem.weights * problem.total  # less than one label per row would leave everything to priors
+                safe = guarded(found[0], held_out, problem.codes, w * max(1.0, len(w) / w.sum()), folds)
                 found = cross_fit(problem, safe, 1, known=True) or found
         T, W, b, posteriors = found
         return well_conditioned(T), W, b, posteriors
