@@ -254,19 +254,6 @@ class TestOneTransition:
         assert model.classifier_.transition is None  # it reads as estimated, not as given
         assert type(model.classifier_.transition_estimator_) is VolMin
 
-    def test_networks_are_careful_in_training_only(self, scaled, monkeypatch):
-        crossfit = pytest.importorskip("unflip.transition.crossfit", reason="unflip[deep] is not installed").CrossFitEM
-        guards = []
-
-        def fit(self, X, y, sample_weight=None):
-            guards.append(self.guard)
-            self.transition_ = self.transition_std_ = np.eye(len(np.unique(y)))
-
-        monkeypatch.setattr(crossfit, "fit", fit)
-        fit_table(scaled, network="mlp", test=scaled, epochs=1)
-        find_noise(scaled, network="mlp")
-        assert guards == [True, False]
-
     def test_the_default_of_every_command(self, scaled, quick):
         for table in (scaled, replace(scaled, sample_weight=None)):
             T = find_noise(table).transition

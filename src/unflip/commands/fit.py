@@ -222,8 +222,6 @@ def fit_table(
     if network != "linear" and estimates and registry.find(method, "deep").takes_transition:
         tell(f"estimating T from {len(y):,} rows")
         estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
-        if transition is None:
-            estimator.set_params(guard=True)  # as the classifier itself does; T that is only reported has none
         estimate, source = estimated_transition(X_train, y, weights, estimator)
         learner.classifier.set_params(transition=estimate)
         std = transition_std(source)

@@ -43,8 +43,9 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
         As in :func:`unflip.deep.make_network`.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None and the
-        method needs T, :class:`unflip.transition.CrossFitEM` with the same network and ``guard=True`` estimates it.
+        T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None,
+        :class:`unflip.transition.CrossFitEM` with the same network is used, unless the method needs no T. For few
+        samples of weak features, ``CrossFitEM(guard=True)`` is safer.
     epochs : int or None, default=None
         If None, 40 epochs are run, and more on small data, until 2,000 steps are done.
     batch_size, lr, weight_decay, ema, progress
@@ -282,7 +283,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             # Refuse now what the method, its networks and the trainer refuse: estimating T may take hours.
             self._trainer(np.eye(len(self.classes_)), frequencies, len(codes), seed)
         settings = {"network": self.network, "network_options": self.network_options, "progress": self.progress}
-        default = registry.make("CrossFitEM", guard=True, **settings, device=self._device(), random_state=seed)
+        default = registry.make("CrossFitEM", **settings, device=self._device(), random_state=seed)
         T, self.transition_estimator_ = resolve_transition(self.transition, default, X, codes, self.classes_, weights)
         self.transition_ = first_rank(T)
 
