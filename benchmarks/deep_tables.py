@@ -73,7 +73,8 @@ report.say(
 )
 show(report, "method", {method: method for method in METHODS}, DRAWN)
 report.say(
-    "The same for `NoisyLabelClassifier(transition=T)`, where T comes from the noisy labels, by the default or with its guard, or is known:\n"
+    "The same for `NoisyLabelClassifier(transition=T)`, where T is known, or comes from the noisy labels, by the "
+    "default estimator without and with its guard:\n"
 )
 show(report, "T", TRANSITIONS, ("none", *DRAWN))
 report.say(f"Tables: {', '.join(names)}.\n")
