@@ -20,7 +20,7 @@ from unflip.transition import CrossFitEM
 EVERY = 3
 DRAWN = ("sym40", "pair35", "two40")
 METHODS = ("ce", "gce", "mcldce", "proper", "forward", "discounted-forward")
-ESTIMATED = {
+ESTIMATED = {  # the second seed is the one that a classifier with random_state=0 gives to an estimator of its own
     "CrossFitEM()": CrossFitEM(progress=False, random_state=0),
     "CrossFitEM(guard=True)": CrossFitEM(guard=True, progress=False, random_state=209652396),
 }

@@ -317,6 +317,7 @@ def test_pickle(fitted, blobs):
         ({"em_steps": 0}, "em_steps must be a whole number"),
         ({"volume": -1}, "volume must be a number >= 0; got -1"),
         ({"warmup": 24}, "warmup must be"),
+        ({"guard": "yes"}, "guard must be True or False; got 'yes'"),
         ({"dropout": 1.0}, "dropout must be"),
         ({"lr": 0}, "lr must be a number > 0"),
         ({"start": np.eye(2)}, "2 x 2"),

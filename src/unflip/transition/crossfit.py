@@ -176,6 +176,8 @@ class CrossFitEM(NetworkEstimator):
             raise ValueError(f"folds must be at least 2: each needs a network that did not see it; got {self.folds}")
         if not (isinstance(self.warmup, Integral) and 0 <= self.warmup < self.rounds):
             raise ValueError(f"warmup must be a whole number >= 0 and less than rounds; got {self.warmup!r}")
+        if not isinstance(self.guard, bool | np.bool_):
+            raise ValueError(f"guard must be True or False; got {self.guard!r}")
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         n, c = len(codes), len(self.classes_)
         if n < self.folds:
