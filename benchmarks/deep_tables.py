@@ -1,12 +1,14 @@
 """Which loss and T for networks on tables? python benchmarks/deep_tables.py --out benchmarks/results/deep_tables.md
 
-Every third table of the suite, see ``suite.py``. The accuracies of each table and noise are saved as JSON in a folder
-named after ``--out``, and what has been saved is not run again: delete it after a change of the defaults.
+Losses are compared on every third table of the suite (see ``suite.py``), T on the tables next to these, so that the
+choice of one is not judged on the tables of the other. What has been run is kept in a JSON file next to ``--out`` and
+is not run again: delete it after a change of the defaults.
 """
 
 import json
 import zlib
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import torch
@@ -19,63 +21,69 @@ from unflip.transition import CrossFitEM
 
 EVERY = 3
 DRAWN = ("sym40", "pair35", "two40")
-METHODS = ("ce", "gce", "mcldce", "proper", "forward", "discounted-forward")
-ESTIMATED = {  # the second seed is the one that a classifier with random_state=0 gives to an estimator of its own
-    "CrossFitEM()": CrossFitEM(progress=False, random_state=0),
-    "CrossFitEM(guard=True)": CrossFitEM(guard=True, progress=False, random_state=209652396),
+METHODS = {method: method for method in ("ce", "gce", "mcldce", "proper", "forward", "discounted-forward")}
+TRANSITIONS = {
+    "none: cross-entropy": "ce",
+    "the true one": "discounted-forward",
+    "`CrossFitEM()`, networks": "crossfit",
+    "the default, `StackedEM()`": "default",
 }
-TRANSITIONS = {"none: cross-entropy": "ce", "the true one": "discounted-forward", **{name: name for name in ESTIMATED}}
 
 options = arguments(__doc__)
 sets = {name: path for name, path in files(path_of(options, "suite")).items() if path.parent.name == "tables"}
-records = (options.out or Path("deep_tables")).with_suffix("")
-records.mkdir(parents=True, exist_ok=True)
+names = sorted(sets)
+store = (options.out or Path("deep_tables.md")).with_suffix(".json")
+records: dict[str, dict[str, list[float]]] = json.loads(store.read_text()) if store.exists() else {}
 torch.set_num_threads(1)
-names = sorted(sets)[::EVERY]
 
 
-def accuracies(name: str, noise: str) -> dict[str, float]:
-    """Return the test accuracy of every row, in percent; without noise, only of those of the second table."""
-    record = records / f"{name}-{noise}.json"
-    done = json.loads(record.read_text()) if record.exists() else {}
-    wanted = [*(METHODS if noise in DRAWN else ["ce", "discounted-forward"]), *ESTIMATED]
-    if {*wanted} - {*done}:
-        task = load(sets[name], 0)
-        labels, T = flipped(task, noise, [0, zlib.crc32(name.encode()), NOISES.index(noise)])
-        X, X_test = (np.asarray(part, dtype=np.float64) for part in task.linear)
-        for row in (row for row in wanted if row not in done):
-            method, given = (row, T) if row in METHODS else ("discounted-forward", ESTIMATED[row])
-            model = NoisyLabelClassifier(
-                method, transition=given, classes=np.arange(len(T)), progress=False, random_state=0
-            )
-            done[row] = 100 * float(np.mean(model.fit(X, labels).predict(X_test) == task.y_test))
-            write_whole(record, json.dumps(done) + "\n")
-    return done
+def run(name: str, noise: str, row: str) -> list[float]:
+    """Return the test accuracy in percent and the seconds of processor time of a fit."""
+    task = load(sets[name], 0)
+    labels, T = flipped(task, noise, [0, zlib.crc32(name.encode()), NOISES.index(noise)])
+    X, X_test = (np.asarray(part, dtype=np.float64) for part in task.linear)
+    given = {"crossfit": CrossFitEM(progress=False, random_state=0), "default": None}.get(row, T)
+    method = row if row in METHODS else "discounted-forward"
+    model = NoisyLabelClassifier(method, transition=given, classes=np.arange(len(T)), progress=False, random_state=0)
+    start = process_time()
+    model.fit(X, labels)
+    seconds = process_time() - start
+    return [100 * float(np.mean(model.predict(X_test) == task.y_test)), seconds]
 
 
-def show(report: Report, header: str, rows: dict[str, str], noises: tuple[str, ...]) -> None:
-    """Add a table of mean accuracies, and by how much each row misses the best one."""
-    cells = [[accuracies(name, noise) for name in names] for noise in noises]
-    scores = np.array([[[done[key] for key in rows.values()] for done in of] for of in cells])  # (noise, table, row)
+def result(name: str, noise: str, row: str) -> list[float]:
+    done = records.setdefault(f"{name} {noise}", {})
+    if row not in done:
+        done[row] = run(name, noise, row)
+        write_whole(store, json.dumps(records, indent=1, sort_keys=True) + "\n")
+    return done[row]
+
+
+def show(report: Report, header: str, rows: dict[str, str], tables: list[str], noises: tuple[str, ...]) -> None:
+    """Add a table of mean accuracies, by how much each row misses the best one, and seconds."""
+    found = np.array([[[result(name, noise, row) for row in rows.values()] for name in tables] for noise in noises])
+    scores, seconds = found[..., 0], found[..., 1]  # (noise, table, row)
     missed = scores.max(axis=2, keepdims=True) - scores
     lines = []
     for m, row in enumerate(rows):
         means = [f"{value:.2f}" for value in (*scores[:, :, m].mean(axis=1), scores[:, :, m].mean())]
-        lines.append([row, *means, f"{missed[:, :, m].mean():.2f}", f"{missed[:, :, m].max():.2f}"])
-    report.table([header, *noises, "all", "below the best", "at most"], lines)
+        last = [f"{missed[:, :, m].mean():.2f}", f"{missed[:, :, m].max():.2f}", f"{seconds[:, :, m].mean():.1f}"]
+        lines.append([row, *means, *last])
+    report.table([header, *noises, "all", "below the best", "at most", "seconds"], lines)
+    report.say(f"Tables: {', '.join(tables)}.\n")
 
 
 report = Report("Losses and T for networks on tables", "python benchmarks/deep_tables.py", options)
 report.say(
-    f"Mean test accuracy in percent of `NoisyLabelClassifier(method, transition=T)` with the true T on {len(names)} "
-    "tables of the suite, at most 1,500 noisy labels each, draw 0; all but the method is the default. *below the "
-    "best*: by how many points the method misses the best one of a cell, on average and at most.\n"
+    "Mean test accuracy in percent of `NoisyLabelClassifier(method, transition=T)` with the true T on tables of the "
+    "suite, at most 1,500 noisy labels each, draw 0; all but the method is the default. *below the best*: by how many "
+    "points a row misses the best one of a cell, on average and at most. *seconds*: processor time of a fit, next to "
+    "other work.\n"
 )
-show(report, "method", {method: method for method in METHODS}, DRAWN)
+show(report, "method", METHODS, names[::EVERY], DRAWN)
 report.say(
-    "The same for `NoisyLabelClassifier(transition=T)`, where T is known, or comes from the noisy labels, by the "
-    "default estimator without and with its guard:\n"
+    "The same for `NoisyLabelClassifier(transition=T)` on other tables, where T is known, or comes from the noisy "
+    "labels:\n"
 )
-show(report, "T", TRANSITIONS, ("none", *DRAWN))
-report.say(f"Tables: {', '.join(names)}.\n")
+show(report, "T", TRANSITIONS, names[1::EVERY], ("none", *DRAWN))
 report.close()

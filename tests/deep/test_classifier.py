@@ -12,13 +12,14 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
+from tests import light_models  # noqa: E402
 from unflip import registry  # noqa: E402
 from unflip.core import corrected_labels  # noqa: E402
 from unflip.deep import MLP, NoisyLabelClassifier  # noqa: E402
 from unflip.metrics import clean_scorer, transition_error  # noqa: E402
 from unflip.models import load  # noqa: E402
 from unflip.noise import corrupt, pairflip, symmetric  # noqa: E402
-from unflip.transition import CrossFitEM, VolMin, VolMinNet  # noqa: E402
+from unflip.transition import CrossFitEM, StackedEM, VolMin, VolMinNet  # noqa: E402
 
 T3 = pairflip(3, 0.3)
 NOT_REPETITION = "batches are drawn from the samples, so a weight of two is not the sample twice"
@@ -71,14 +72,25 @@ def test_every_method_learns_through_noise(blobs, method):
 
 
 def test_estimates_T_by_itself(monkeypatch):
-    monkeypatch.setitem(CrossFitEM.__init__.__kwdefaults__, "rounds", 12)
+    """On a small table, trees and linear models estimate T: they memorize fewer labels than networks do."""
+    light_models.use(monkeypatch)
     X, y = load_digits(n_class=5, return_X_y=True)
     T = pairflip(5, 0.3)
     X, y = X[:800], y[:800]
     model = NoisyLabelClassifier(random_state=0).fit(X, corrupt(y, T, random_state=0))
-    assert transition_error(model.transition_, T) < 0.25
+    assert isinstance(model.transition_estimator_, StackedEM)
+    assert transition_error(model.transition_, T) < 0.15
     assert model.score(X, y) > 0.9
     assert model.class_prior_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 1, 2)], ids=["large table", "images"])
+def test_networks_estimate_T_of_images_and_large_tables(blobs, monkeypatch, shape):
+    monkeypatch.setattr("unflip.deep.classifier.FEW_ROWS", 599)
+    monkeypatch.setitem(CrossFitEM.__init__.__kwdefaults__, "rounds", 3)
+    X, _, noisy = blobs
+    model = quick(transition=None, epochs=1).fit((X / [1e3, 1e-3]).reshape(-1, *shape), noisy)
+    assert isinstance(model.transition_estimator_, CrossFitEM)
 
 
 def test_a_method_without_T_estimates_none(blobs):

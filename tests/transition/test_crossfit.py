@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from sklearn.datasets import load_digits, make_blobs  # noqa: E402
+from sklearn.datasets import make_blobs  # noqa: E402
 
 from unflip.metrics import transition_error  # noqa: E402
 from unflip.noise import asymmetric, corrupt, pairflip, symmetric  # noqa: E402
@@ -159,73 +159,6 @@ def test_history(fitted):
     np.testing.assert_allclose(fitted.history_[-1]["transition"], fitted.transition_)
 
 
-@pytest.fixture(scope="module")
-def overlapping():
-    """Four classes in two features, of which many samples lie on the wrong side."""
-    X, y = make_blobs(400, centers=np.array([(0, 0), (0, 2), (2, 0), (2, 2)]), cluster_std=1.6, random_state=0)
-    return X - 1, y
-
-
-@pytest.fixture(scope="module")
-def digits():
-    """Where samples differ so much that without T, networks cannot learn the noise as if it were overlap."""
-    X, y = load_digits(n_class=4, return_X_y=True)
-    return X / 16, y, pairflip(4, 0.35), corrupt(y, pairflip(4, 0.35), random_state=0)
-
-
-class TestGuard:
-    """Whether the labels call for T is asked of networks that did not see them."""
-
-    def guarded(self, start, **changes):
-        return CrossFitEM(start, guard=True, **{"rounds": 4, **SMALL, **changes})
-
-    def test_overlap_is_not_taken_for_noise(self, overlapping):
-        X, y = overlapping
-        taken = CrossFitEM(VolMin(), rounds=4, **SMALL).fit(X, y).transition_
-        assert transition_error(taken, np.eye(4)) > 0.3
-        T = self.guarded(VolMin()).fit(X, y).transition_
-        np.testing.assert_allclose(T, symmetric(4, 1 - T[0, 0]))  # which class is the likeliest does not change
-        assert transition_error(T, np.eye(4)) < 0.1
-
-    def test_noise_is_found(self, digits):
-        X, _, T, noisy = digits
-        model = self.guarded(0.9 * T + 0.1 / 4).fit(X, noisy)
-        assert transition_error(model.transition_, T) < 0.15
-
-    def test_one_rate_is_enough_for_symmetric_noise(self, blobs):
-        X, y = blobs
-        T = self.guarded(UNSURE).fit(X[:800], corrupt(y, SYMMETRIC, random_state=0)[:800]).transition_
-        np.testing.assert_allclose(T, symmetric(3, 1 - T[0, 0]))
-        assert T[0, 0] == pytest.approx(0.6, abs=0.08)
-
-    def test_a_start_that_explains_more_is_kept(self, digits, monkeypatch):
-        """Rounds that lose T do no harm; and of large data, only some rows are asked."""
-        X, _, T, noisy = digits
-        lost = T.T / 2 + np.eye(4) / 2  # flips into the wrong class
-        monkeypatch.setattr("unflip.transition.crossfit.em_transition", lambda *a, **k: lost)
-        monkeypatch.setattr("unflip.transition.crossfit.GUARD_ROWS", 500)
-        w = np.where(np.arange(len(X)) % 5, 1.0, 2.0)
-        model = self.guarded(T).fit(X, noisy, sample_weight=w)
-        np.testing.assert_array_equal(model.history_[-1]["transition"], lost)
-        assert transition_error(model.transition_, T) < 0.2 < transition_error(lost, T)
-
-    @pytest.mark.parametrize("classes", [2, 1])
-    def test_only_rows_with_a_weight_count(self, digits, monkeypatch, classes):
-        monkeypatch.setattr("unflip.transition.crossfit.GUARD_ROWS", 30)
-        X, y, *_ = digits
-        w = np.zeros(len(X))
-        w[np.flatnonzero(y < classes)[:40]] = 1
-        model = self.guarded(np.eye(4), rounds=1, warmup=0).fit(X, y, sample_weight=w)
-        np.testing.assert_allclose(model.transition_.sum(axis=1), 1)
-
-    def test_rounds_end_when_labels_are_learnt_by_heart(self, overlapping):
-        X, y = overlapping
-        noisy = corrupt(y, symmetric(4, 0.5), random_state=0)
-        model = self.guarded(VolMin(), rounds=60, lr=0.02).fit(X, noisy)
-        likelihoods = [record["log_likelihood"] for record in model.history_]
-        assert np.argmax(likelihoods) == len(likelihoods) - 1 - 3 < 56
-
-
 def test_no_network_sees_its_own_fold(blobs, monkeypatch):
     from unflip.deep.trainer import Trainer
 
@@ -317,7 +250,6 @@ def test_pickle(fitted, blobs):
         ({"em_steps": 0}, "em_steps must be a whole number"),
         ({"volume": -1}, "volume must be a number >= 0; got -1"),
         ({"warmup": 24}, "warmup must be"),
-        ({"guard": "yes"}, "guard must be True or False; got 'yes'"),
         ({"dropout": 1.0}, "dropout must be"),
         ({"lr": 0}, "lr must be a number > 0"),
         ({"start": np.eye(2)}, "2 x 2"),

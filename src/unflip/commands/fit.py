@@ -198,10 +198,11 @@ def fit_table(
         check_crowd(method, transition, test)
     estimates = transition is None or hasattr(transition, "fit")
     given = None if estimates else check_transition(transition, len(np.unique(y)))
-    options: dict[str, Any] = {"epochs": epochs, "random_state": random_state, "progress": progress}
+    shown: dict[str, Any] = {"random_state": random_state, "progress": progress}
+    options: dict[str, Any] = {"epochs": epochs, **shown}
     classifier = make_classifier(method, network, transition if estimates else given, **options)
     learner = TableClassifier(classifier, text=table.text)
-    X, unused, std = samples(table.X, network), {}, None
+    X, unused, source = samples(table.X, network), {}, None
     if test is None:
         # Only the whole table tells a column that numbers the rows from any other.
         unused = unused_columns(X)
@@ -221,10 +222,9 @@ def fit_table(
     X_train, X_test = learner.standardized(raw), learner.samples(X_test)
     if network != "linear" and estimates and registry.find(method, "deep").takes_transition:
         tell(f"estimating T from {len(y):,} rows")
-        estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
+        estimator = transition or make_transition_estimator(None, network, X_train, **shown)
         estimate, source = estimated_transition(X_train, y, weights, estimator)
         learner.classifier.set_params(transition=estimate)
-        std = transition_std(source)
     what = "comparing models on" if method == "auto" else f"fitting {CALLED.get(method, f'{method}, {network},')} to"
     tell(f"{what} {len(y):,} rows")
     evaluate = None if network == "linear" else (X_test, y_test)
@@ -233,14 +233,15 @@ def fit_table(
         for classifier in (learner.classifier, learner.classifier_):  # so that it reads as T estimated, not as given
             classifier.set_params(transition=None)
     T = given if given is not None else getattr(learner.classifier_, "transition_", None)
-    if given is None and std is None:
-        std = transition_std(learner.classifier_)
+    source = learner.classifier_ if source is None else source
     if T is None:
         tell("estimating T, which the method itself does not need")
         seen = raw if network == "linear" else X_train
-        estimator = transition or make_transition_estimator(None, network, random_state=random_state, progress=progress)
+        estimator = transition or make_transition_estimator(None, network, seen, **shown)
         T, source = estimated_transition(seen, y, weights, estimator)
-        std = transition_std(source)
+    known: dict[str, Any] = {"classes": learner.classes_}
+    if given is None:
+        known |= {"transition_std": transition_std(source), "alternatives": getattr(source, "alternatives_", ())}
 
     if crowd is not None:  # the labels alone, so that the model is not its own judge
         judged = AnnotatorModel().fit(crowd).posterior_[parts[1]]
@@ -249,8 +250,6 @@ def fit_table(
         if crowd is not None:
             predicted = np.searchsorted(crowd.classes, classifier.predict(X_test))
             return posterior_accuracy(judged, predicted, test_weights)
-        known: dict[str, Any] = {"classes": learner.classes_, "transition_std": std}
-        known["alternatives"] = getattr(learner.classifier_, "alternatives_", ()) if given is None else ()
         return clean_accuracy(y_test, classifier.predict(X_test), T, sample_weight=test_weights, **known)
 
     accuracy, baseline, curves = score(learner.classifier_), None, _curves(method, learner.classifier_)
@@ -453,16 +452,21 @@ def make_baseline(network: str, n_classes: int, method: str = "mcldce", **option
 
 
 def make_transition_estimator(
-    name: str | None, network: str, *, random_state: Any = None, progress: bool | str = False
+    name: str | None, network: str, X: Any = None, *, random_state: Any = None, progress: bool | str = False
 ) -> Any:
     """Return an estimator of T by its name in the registry.
 
-    If None, it is the default: VolMin, which is a classifier as well, or CrossFitEM for a network.
+    If None, it is the default: VolMin, which is a classifier as well, or for a network CrossFitEM with that network.
+    Given the samples X, the latter is the default of the network's classifier for such samples.
     """
     check_network(network)
-    cls = registry.find(name or ("volmin" if network == "linear" else "crossfit-em"), "transition").load()
     given = {"random_state": random_state, "progress": progress}
     given |= {} if network == "linear" else {"network": network}
+    if name is None and network != "linear" and X is not None:
+        from unflip.deep.classifier import default_estimator
+
+        return default_estimator(X, **given)
+    cls = registry.find(name or ("volmin" if network == "linear" else "crossfit-em"), "transition").load()
     return cls(**{key: value for key, value in given.items() if key in cls().get_params(deep=False)})
 
 

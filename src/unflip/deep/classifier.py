@@ -24,6 +24,14 @@ from unflip.models.folder import class_name
 
 LEAST_STEPS = 2000  # with epochs=None, small data are passed over until this many steps are done
 SAMPLE = 50_000  # rows from which T is estimated if the data come in batches
+FEW_ROWS = 10_000  # of a table, up to which trees and linear models estimate T better than networks do
+
+
+def default_estimator(X: NDArray[Any], *, random_state: Any = None, **settings: Any) -> Any:
+    """Return the estimator of T for the samples of a network; the settings are those of a :class:`CrossFitEM`."""
+    if X.ndim == 2 and len(X) <= FEW_ROWS:  # networks would memorize so few labels
+        return registry.make("StackedEM", random_state=random_state)
+    return registry.make("CrossFitEM", random_state=random_state, **settings)
 
 
 class NoisyLabelClassifier(Savable, NetworkEstimator):
@@ -43,9 +51,9 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
         As in :func:`unflip.deep.make_network`.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None,
-        :class:`unflip.transition.CrossFitEM` with the same network is used, unless the method needs no T. For few
-        samples of weak features, ``CrossFitEM(guard=True)`` is safer.
+        T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None, it is
+        :class:`unflip.transition.StackedEM` for a table of up to 10,000 rows, and otherwise
+        :class:`unflip.transition.CrossFitEM` with the same network, unless the method needs no T.
     epochs : int or None, default=None
         If None, 40 epochs are run, and more on small data, until 2,000 steps are done.
     batch_size, lr, weight_decay, ema, progress
@@ -104,6 +112,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     ``ema`` were chosen with ``method="mcldce"`` and the paper's metric (``benchmarks/deep_accuracy.py``): mean test
     accuracy 92.6 percent, 92.4 without ``ema``, and 89.5 without dropout, which the paper names as its guard against
     overfitting. Choosing the epoch by :func:`unflip.metrics.clean_accuracy` on a held-out tenth gave 92.6 as well.
+    On a small table, networks memorize the labels, and CrossFitEM mistakes the result for noise or misses the noise.
+    StackedEM, which combines trees and linear models, gives a better T there (``benchmarks/deep_tables.py``).
 
     *Probabilities.* Those of the default method serve to choose a class. Where classes overlap they are biased: too
     sharp under symmetric noise, and under one-sided noise in favor of the classes whose labels are flipped. If you need
@@ -283,7 +293,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             # Refuse now what the method, its networks and the trainer refuse: estimating T may take hours.
             self._trainer(np.eye(len(self.classes_)), frequencies, len(codes), seed)
         settings = {"network": self.network, "network_options": self.network_options, "progress": self.progress}
-        default = registry.make("CrossFitEM", **settings, device=self._device(), random_state=seed)
+        default = default_estimator(X, **settings, device=self._device(), random_state=seed)
         T, self.transition_estimator_ = resolve_transition(self.transition, default, X, codes, self.classes_, weights)
         self.transition_ = first_rank(T)
 

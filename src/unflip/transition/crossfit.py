@@ -1,37 +1,26 @@
 """T of another estimator, refined by cross-fitted networks and EM."""
 
 import time
-import warnings
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from rich.console import Console
 from rich.progress import track
-from scipy.special import softmax
-from sklearn.exceptions import ConvergenceWarning
-from torch import Tensor
 
 from unflip._base import resolve_transition
-from unflip._validation import FloatArray, IntArray
+from unflip._validation import FloatArray
 from unflip.core.ldce import well_conditioned
-from unflip.deep.distributed import first_rank
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.losses import ForwardLoss
 from unflip.deep.methods.forward import Forward
 from unflip.deep.progress import is_shown
 from unflip.deep.trainer import Trainer
-from unflip.transition._cross_fit import em_transition, fit_temperature, mean_log_likelihood, posterior_std
-from unflip.transition._evidence import guarded
-from unflip.transition.volmin import VolMin
+from unflip.transition._cross_fit import em_transition, mean_log_likelihood, posterior_std
 from unflip.transition.volminnet import VolMinNet
 
 LEAST_STEPS = 50  # of each network per round; on 1,797 digits, 10 left T unfinished and 150 overfitted
-PATIENCE = 3  # rounds of networks that do not explain unseen labels better
-GUARD_ROWS = 10_000  # that the guard trains on; more would cost as much as T itself
-WIDEST = 1024  # features for which the guard tries a linear model, too
 LIFT = 0.01  # EM cannot leave a zero, so the start is mixed with this much of the uniform matrix
 
 
@@ -66,8 +55,6 @@ class CrossFitEM(NetworkEstimator):
         EM steps per round.
     warmup : int, default=2
         Rounds before T is updated for the first time.
-    guard : bool, default=False
-        Whether T must explain held-out labels clearly better than symmetric noise and no noise do; see Notes.
     batch_size, lr, ema, dropout, network_options, device, progress, classes, random_state
         As in :class:`unflip.deep.NoisyLabelClassifier`.
 
@@ -81,9 +68,7 @@ class CrossFitEM(NetworkEstimator):
         One per round: round, loss (of training), log_likelihood (of the noisy labels of unseen samples, before EM),
         volume, transition (after EM), seconds.
     methods_ : list of Method
-        One per fold; ``predict_proba`` is the mean of their clean probabilities. With ``guard`` as well, they are the
-        networks of the rounds, trained through the T of ``history_``, and the standard errors are those of their
-        posteriors.
+        One per fold; ``predict_proba`` is the mean of their clean probabilities.
     classes_, input_shape_
         As in :class:`unflip.deep.NoisyLabelClassifier`.
 
@@ -101,18 +86,6 @@ class CrossFitEM(NetworkEstimator):
       0.016.
     - Networks that start afresh in each round, two folds, six rounds of twelve epochs, ended at 0.055.
 
-    *Guard.* On few samples networks learn labels by heart, and EM takes their errors, or the overlap of classes, for
-    noise. With ``guard``, the rounds end when three in a row do not explain unseen labels better. Then networks are
-    trained afresh through each T in question, on at most 10,000 samples, each for as long as it explains unseen labels
-    better and better: T before and after the rounds and, on a table of up to 1,024 features, that of :class:`VolMin`.
-    The T with the largest likelihood must lead symmetric noise and no noise by 2.5 standard errors, as in
-    :class:`VolMin`; otherwise T is symmetric or the identity. On 10,000 weak features of SVHN this takes the error of T
-    from 0.90 to 0.03 under symmetric noise 0.6, but it is not the default: on small tables it gains under symmetric
-    noise, and loses where few classes flip, because so few labels do not prove it (``benchmarks/deep_tables.py``). T
-    takes two to five times as long there. Where all samples of a class are alike, as in well separated blobs, networks
-    predict the same label shares with and without T, so T is the identity: the likeliest class is then the same, but
-    nothing is said about the noise.
-
     Inputs are used as they are, only uint8 is scaled to [0, 1]: bring features to about unit scale first.
 
     Examples
@@ -127,9 +100,6 @@ class CrossFitEM(NetworkEstimator):
            [0.2, 0.2, 0.6]])
     """
 
-    start_: FloatArray
-    transition_: FloatArray
-
     def __init__(
         self,
         start: Any = None,
@@ -140,7 +110,6 @@ class CrossFitEM(NetworkEstimator):
         volume: float = 0.04,
         em_steps: int = 20,
         warmup: int = 2,
-        guard: bool = False,
         batch_size: int = 256,
         lr: float = 1.5e-3,
         ema: float | None = 0.99,
@@ -158,7 +127,6 @@ class CrossFitEM(NetworkEstimator):
         self.volume = volume
         self.em_steps = em_steps
         self.warmup = warmup
-        self.guard = guard
         self.batch_size = batch_size
         self.lr = lr
         self.ema = ema
@@ -176,8 +144,6 @@ class CrossFitEM(NetworkEstimator):
             raise ValueError(f"folds must be at least 2: each needs a network that did not see it; got {self.folds}")
         if not (isinstance(self.warmup, Integral) and 0 <= self.warmup < self.rounds):
             raise ValueError(f"warmup must be a whole number >= 0 and less than rounds; got {self.warmup!r}")
-        if not isinstance(self.guard, bool | np.bool_):
-            raise ValueError(f"guard must be True or False; got {self.guard!r}")
         X, codes, weights = self._check_training_data(X, y, sample_weight)
         n, c = len(codes), len(self.classes_)
         if n < self.folds:
@@ -185,87 +151,36 @@ class CrossFitEM(NetworkEstimator):
         weighted = weights if sample_weight is not None else None
         rng = shared_random_state(self.random_state)
         start_seed = int(rng.randint(LARGEST_SEED))
-        unseen = np.array_split(rng.permutation(n), self.folds)
+        held_out = np.array_split(rng.permutation(n), self.folds)
+        seen = [np.setdiff1d(np.arange(n), rows) for rows in held_out]
         trainers = [self._trainer(int(seed)) for seed in rng.randint(LARGEST_SEED, size=self.folds)]
         settings: dict[str, Any] = {"network_options": self.network_options, "progress": self.progress}
         default = VolMinNet(self.network, **settings, device=self._device(), random_state=start_seed)
         self.start_, self.start_estimator_ = resolve_transition(self.start, default, X, codes, self.classes_, weighted)
 
         T: FloatArray = (1 - LIFT) * self.start_ + LIFT / c
+        shares = [(X[rows], codes[rows], None if weighted is None else weighted[rows]) for rows in seen]
+        posteriors = np.empty((n, c))
         self.history_ = []
         console, hidden = Console(stderr=True), not is_shown(self.progress)
         for turn in track(range(self.rounds), "CrossFitEM", console=console, disable=hidden, transient=True):
             clock = time.perf_counter()
-            logits, loss = self._round(trainers, X, codes, weighted, unseen, T)
-            posteriors = logits.softmax(1).numpy()
+            losses = []
+            for trainer, (x, labels, w), rows in zip(trainers, shares, held_out, strict=True):
+                trainer.method.loss = ForwardLoss(T, reduction="none").to(trainer.device)
+                trainer.epochs += self._epochs_of(LEAST_STEPS, len(labels))
+                losses.append(trainer.fit(x, labels, sample_weight=w)[-1]["loss"])
+                posteriors[rows] = trainer.predict_logits(X[rows]).double().softmax(1).numpy()
             likelihood = mean_log_likelihood(posteriors, codes, T, weights)
             volume = self.volume * max(0.0, 1 - 1.5 * turn / self.rounds)
             if turn >= self.warmup:
                 T = em_transition(posteriors, codes, T, volume=volume, steps=self.em_steps, sample_weight=weights)
-            record = {"round": turn, "loss": loss, "log_likelihood": likelihood, "volume": volume}
+            record = {"round": turn, "loss": float(np.mean(losses)), "log_likelihood": likelihood, "volume": volume}
             self.history_.append(record | {"transition": T, "seconds": time.perf_counter() - clock})
-            if self.guard and _has_peaked([past["log_likelihood"] for past in self.history_]):
-                break
         self.transition_ = well_conditioned(T)
-        if self.guard:
-            self.transition_ = self._guarded(X, codes, weighted, rng)
         self.transition_std_ = posterior_std(posteriors, self.transition_, weights)
         self.methods_ = [trainer.model.cpu() for trainer in trainers]
         return self
-
-    def _guarded(
-        self, X: NDArray[Any], codes: IntArray, weights: FloatArray | None, rng: np.random.RandomState
-    ) -> FloatArray:
-        """Return the T that held-out labels call for, see :func:`unflip.transition._evidence.guarded`."""
-        counted = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
-        rows = np.sort(rng.permutation(counted)[:GUARD_ROWS])
-        X, codes, weights = X[rows], codes[rows], None if weights is None else weights[rows]
-        w = np.ones(len(rows)) if weights is None else weights * weights.sum() / (weights @ weights)  # rows they equal
-        folds = rng.permutation(len(rows)) % self.folds
-        unseen = [np.flatnonzero(folds == fold) for fold in range(self.folds)]
-        seeds = rng.randint(LARGEST_SEED, size=self.folds)
-        found: dict[bytes, FloatArray] = {}
-
-        def held_out(T: FloatArray) -> FloatArray:
-            """Return the posteriors of the round that explains unseen labels best."""
-            trainers = [self._trainer(int(seed)) for seed in seeds] if T.tobytes() not in found else []
-            likelihoods: list[float] = []
-            while trainers and len(likelihoods) < self.rounds and not _has_peaked(likelihoods):
-                z = self._round(trainers, X, codes, weights, unseen, T)[0].numpy()
-                p = softmax(fit_temperature(z.T, codes, T, w) * z, axis=1)
-                likelihoods.append(mean_log_likelihood(p, codes, T, w))
-                if likelihoods[-1] == max(likelihoods):
-                    found[T.tobytes()] = p
-            return found[T.tobytes()]
-
-        candidates = [well_conditioned(self.start_), self.transition_]
-        if X.ndim == 2 and X.shape[1] <= WIDEST and len(np.unique(codes)) > 1:
-            with warnings.catch_warnings():  # it is one of three, and nobody can set its options
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                linear = resolve_transition(None, VolMin(), X, codes, self.classes_, weights)[0]
-            candidates.append(first_rank(linear))
-        T = max(candidates, key=lambda T: mean_log_likelihood(held_out(T), codes, T, w))
-        return guarded(T, held_out, codes, w, folds)
-
-    def _round(
-        self,
-        trainers: list[Trainer],
-        X: NDArray[Any],
-        codes: IntArray,
-        weights: FloatArray | None,
-        unseen: list[IntArray],
-        T: FloatArray,
-    ) -> tuple[Tensor, float]:
-        """Train each network once more through T; return logits (n, c) of the rows it does not see, and the loss."""
-        logits, losses = torch.empty(len(codes), len(T), dtype=torch.float64), []
-        for trainer, rows in zip(trainers, unseen, strict=True):
-            seen = np.setdiff1d(np.arange(len(codes)), rows)
-            trainer.method.loss = ForwardLoss(T, reduction="none").to(trainer.device)
-            trainer.epochs += self._epochs_of(LEAST_STEPS, len(seen))
-            w = None if weights is None else weights[seen]
-            losses.append(trainer.fit(X[seen], codes[seen], sample_weight=w)[-1]["loss"])
-            logits[torch.from_numpy(rows)] = trainer.predict_logits(X[rows]).double()
-        return first_rank(logits), float(np.mean(losses))  # all processes must come to the same decisions
 
     def _trainer(self, seed: int) -> Trainer:
         with seeded(seed):
@@ -274,8 +189,3 @@ class CrossFitEM(NetworkEstimator):
         trainer = Trainer(method, **settings, seed=seed, device=self._device(), progress=False)
         trainer.epochs = 0  # each round adds its own
         return trainer
-
-
-def _has_peaked(likelihoods: list[float]) -> bool:
-    """Say whether the last rounds did not explain unseen labels better: by then, networks learn labels by heart."""
-    return max(likelihoods[-PATIENCE:], default=0.0) < max(likelihoods, default=0.0)
