@@ -22,7 +22,9 @@ def cluster():
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'unflip[scale]'")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
-        with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+        # The worker is in this process, because one of its own takes seconds to start; what it gets comes by TCP.
+        options = {"processes": False, "protocol": "tcp", "dashboard_address": None}
+        with distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options) as cluster:
             yield cluster.scheduler_address
 
 
