@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
+from tests import sklearn_checks
 from unflip import linear, registry
 from unflip.linear._base import TransitionClassifier
 from unflip.models import Savable
@@ -61,7 +61,7 @@ def expected_failures(model):
     return dict.fromkeys(checks if name(model) in WEIGHTS_ARE_NOT_REPETITION else [], "weights are not repetition")
 
 
-@parametrize_with_checks(CLASSIFIERS, expected_failed_checks=expected_failures)
+@sklearn_checks.parametrize(CLASSIFIERS, expected_failed_checks=expected_failures)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
