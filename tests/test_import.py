@@ -85,6 +85,7 @@ def test_unknown_name():
         _ = unflip.symetric
 
 
+@pytest.mark.slow  # that nothing imports torchvision is in test_architecture.py, too
 def test_a_broken_torchvision_does_no_harm(tmp_path):
     broken = tmp_path / "torchvision" / "__init__.py"
     broken.parent.mkdir()
