@@ -22,6 +22,8 @@ from unflip.transition import CrossFitEM, VolMin, VolMinNet  # noqa: E402
 
 T3 = pairflip(3, 0.3)
 NOT_REPETITION = "batches are drawn from the samples, so a weight of two is not the sample twice"
+# Matrix products in float32 round one row and many differently, on some processors by more than this check allows.
+ROUNDED = ("check_methods_subset_invariance",)
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +37,7 @@ def one_thread():
 # VolMin, which needs no training, gives T here: the checks fit hundreds of times.
 @sklearn_checks.parametrize(
     [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=20, batch_size=32, lr=0.02)],
+    left_out=ROUNDED,
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
 def test_scikit_learn(estimator, check):
@@ -44,6 +47,7 @@ def test_scikit_learn(estimator, check):
 @pytest.mark.slow
 @sklearn_checks.parametrize(
     [VolMinNet(batch_size=64), CrossFitEM(VolMin(rounds=0), rounds=12, lr=0.01)],
+    left_out=ROUNDED,
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
 def test_scikit_learn_for_estimators_of_T(estimator, check):
@@ -117,6 +121,13 @@ def test_same_seed_same_result_and_the_global_seed_is_left_alone(blobs):
     np.testing.assert_array_equal(a, b)
     assert torch.equal(torch.get_rng_state(), state)
     assert (a != quick(random_state=1).fit(X, noisy).predict_proba(X)).any()
+
+
+def test_one_row_is_predicted_as_among_others(blobs):
+    X, _, noisy = blobs
+    model = quick(epochs=2).fit(X, noisy)
+    alone = np.concatenate([model.predict_proba(row[np.newaxis]) for row in X[:30]])
+    np.testing.assert_allclose(alone, model.predict_proba(X)[:30], atol=1e-5)
 
 
 def test_warm_start_goes_on(blobs):
