@@ -75,7 +75,8 @@ def test_every_method_learns_through_noise(blobs, method):
 
 
 def test_estimates_T_by_itself(monkeypatch):
-    monkeypatch.setitem(CrossFitEM.__init__.__kwdefaults__, "rounds", 12)
+    monkeypatch.setitem(CrossFitEM.__init__.__kwdefaults__, "rounds", 6)
+    monkeypatch.setattr("unflip.transition.volminnet.LEAST_STEPS", 500)
     monkeypatch.setattr("unflip.deep.classifier.LEAST_STEPS", 400)
     X, y = load_digits(n_class=3, return_X_y=True)
     T = pairflip(3, 0.3)

@@ -292,9 +292,9 @@ class DangerousSums:
         return ClassSums.of(block.X, block.codes(np.array(CLASSES)), 3)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 class TestKilledWorker:
-    @pytest.mark.slow
     def test_while_a_partition_is_made(self, mortal, table, tmp_path):
         X, y = arrays(table)
         marker = tmp_path / "killed"
@@ -339,12 +339,12 @@ def peak():
     return PEAK
 
 
-def test_no_worker_holds_more_than_a_few_blocks(mortal):
+def test_no_worker_holds_more_than_a_few_blocks(cluster):
     chunks = 60
     X = da.map_blocks(counted_chunk, chunks=((CHUNK,) * chunks, (2,)), dtype=float, meta=np.empty((0, 2)))
     y = da.from_array(np.arange(CHUNK * chunks) % 2, chunks=CHUNK)
-    with mortal.as_current():
+    with cluster.as_current():
         sums = class_sums(X, y, classes=[0, 1])
     np.testing.assert_allclose(sums.mean, [(chunks - 1) / 2] * 2)
-    peaks = mortal.run(peak)
+    peaks = cluster.run(peak)
     assert 1 <= max(peaks.values()) <= 8

@@ -198,6 +198,7 @@ class TestGuard:
         np.testing.assert_allclose(T, symmetric(3, 1 - T[0, 0]))
         assert T[0, 0] == pytest.approx(0.6, abs=0.08)
 
+    @pytest.mark.slow
     def test_a_start_that_explains_more_is_kept(self, digits, monkeypatch):
         """Rounds that lose T do no harm; and of large data, only some rows are asked."""
         X, _, T, noisy = digits
@@ -218,6 +219,7 @@ class TestGuard:
         model = self.guarded(np.eye(4), rounds=1, warmup=0).fit(X, y, sample_weight=w)
         np.testing.assert_allclose(model.transition_.sum(axis=1), 1)
 
+    @pytest.mark.slow
     def test_rounds_end_when_labels_are_learnt_by_heart(self, overlapping):
         X, y = overlapping
         noisy = corrupt(y, symmetric(4, 0.5), random_state=0)
