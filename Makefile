@@ -11,7 +11,10 @@ DOCS := $(VENV)/installed-docs
 OLDEST := .venv-oldest
 AUDIT := .venv-audit
 # Always with -c: without the pin, pip could choose another torch, with gigabytes of CUDA libraries.
-INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -c constraints.txt
+# pip would compile every file that it installs, in one process. Here all cores do, and leave out the tests of other
+# packages, which nobody imports. A file that cannot be compiled, such as a template, does no harm.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
 # Two test processes, one thread each.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2
@@ -106,6 +109,7 @@ $(BIN)/python:
 
 $(BASE): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e .
+	@$(COMPILE)
 	@touch $@
 
 $(OLDEST)/installed: pyproject.toml constraints-oldest.txt
@@ -119,11 +123,14 @@ $(AUDIT)/installed:
 	$(AUDIT)/bin/python -m pip install -qq --disable-pip-version-check 'pip-audit>=2.7' 'cyclonedx-bom>=4.5'
 	@touch $@
 
-# After the base, never at the same time: under make -j, two pips in one environment would get in each other's way.
-$(DEV): $(BASE)
+# One pip for the base and the rest is quicker than two. If the demo is wanted as well, this comes after the base, never
+# at the same time: under make -j, two pips in one environment would get in each other's way.
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python $(if $(filter demo,$(MAKECMDGOALS)),$(BASE))
 	$(INSTALL) -e '.[all,dev]'
-	@touch $@
+	@$(COMPILE)
+	@touch $(BASE) $@
 
 $(DOCS): $(DEV)
 	$(INSTALL) -e '.[docs]'
+	@$(COMPILE)
 	@touch $@

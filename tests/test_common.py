@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
+from tests import sklearn_checks
 from unflip import linear, registry
 from unflip.linear._base import TransitionClassifier
 from unflip.models import Savable
@@ -61,8 +61,20 @@ def expected_failures(model):
     return dict.fromkeys(checks if name(model) in WEIGHTS_ARE_NOT_REPETITION else [], "weights are not repetition")
 
 
-@parametrize_with_checks(CLASSIFIERS, expected_failed_checks=expected_failures)
+# They share their code with MCLDCEClassifier and VolMin.
+TWINS = [model for model in CLASSIFIERS if name(model) in ("MCLDCEClassifierCV", "ForwardLogisticClassifier")]
+
+
+@sklearn_checks.parametrize(
+    [model for model in CLASSIFIERS if model not in TWINS], expected_failed_checks=expected_failures
+)
 def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@sklearn_checks.parametrize(TWINS, expected_failed_checks=expected_failures)
+def test_scikit_learn_of_twins(estimator, check):
     check(estimator)
 
 

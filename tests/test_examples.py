@@ -121,6 +121,7 @@ def test_dask_cluster(run, tmp_path):
     assert float(difference) < 1e-9
 
 
+@pytest.mark.parametrize("run", [ALONE], indirect=True)  # what it calls is tested by itself
 def test_csv_to_model(run, tmp_path):
     shown = run("csv_to_model.py", "kept", needs=["pandas", "safetensors"])
     true_rate, estimated_rate = numbers(f"{NUMBER}% of the labels are wrong; the estimate is {NUMBER}%", shown)

@@ -30,7 +30,7 @@ def run(code: str) -> str:
 def test_importing_unflip_imports_nothing_heavy():
     report = "print(*{name.split('.')[0] for name in sys.modules}); "
     submodule = "unflip.linear.MCLDCEClassifier; "  # it is there without importing it
-    others = "import unflip.audit, unflip.cli; "
+    others = "import unflip.audit, unflip.transition, unflip.cli; "
     shown = run(f"import sys; import unflip; {report}{submodule}{report}{others}{report}")
     top, linear, everything = (set(line.split()) for line in shown.splitlines())
     assert not top & (HEAVY | {"pandas", "sklearn", "scipy", "numpy"})
@@ -67,7 +67,7 @@ for package in (unflip, unflip.transition, unflip.linear):
 
 
 def test_without_torch_a_name_that_needs_it_says_what_to_install():
-    names = ["NoisyLabelClassifier", "MCLDCELoss", "CrossFitEM", "deep"]
+    names = ["NoisyLabelClassifier", "MCLDCELoss", "CrossFitEM", "VolMinNet", "deep"]
     shown = run(f"""{WITHOUT.format(absent=["torch"])}
 import unflip
 for name in {names}:
@@ -85,6 +85,7 @@ def test_unknown_name():
         _ = unflip.symetric
 
 
+@pytest.mark.slow  # that nothing imports torchvision is in test_architecture.py, too
 def test_a_broken_torchvision_does_no_harm(tmp_path):
     broken = tmp_path / "torchvision" / "__init__.py"
     broken.parent.mkdir()

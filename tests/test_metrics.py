@@ -52,7 +52,7 @@ def test_interval_has_the_promised_coverage():
 
 
 @pytest.mark.parametrize("T", [np.eye(3), symmetric(3, 0.4), pairflip(3, 0.3)], ids=["none", "symmetric", "pair"])
-@pytest.mark.parametrize("n", [5, 30, 300])
+@pytest.mark.parametrize("n", [5, 30])
 @pytest.mark.parametrize("accuracy", [0.5, 0.9, 1.0])
 def test_interval_covers_with_few_labels_and_with_hits_alone(T, n, accuracy):
     covered = 0

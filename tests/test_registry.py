@@ -129,6 +129,8 @@ offset = 1.0
 """
 
 PYTHON = """
+import warnings
+warnings.simplefilter("error")
 import json
 import numpy as np
 import pandas as pd
@@ -153,6 +155,7 @@ clean = unflip.find_label_errors(X, y, ToyClassifier(), unflip.symmetric(3, 0.2)
 rows = np.arange(len(y))
 seen = unflip.find_label_errors(X, y, unflip.VolMin(), ToyTransition(0.2), cv=3, random_state=0)
 print(json.dumps({"suspects": len(clean.suspects), "with T": len(seen.suspects), "n": len(rows)}))
+warnings.resetwarnings()
 """
 
 PYTHON_DEEP = """
@@ -212,27 +215,34 @@ def run(house, *arguments):
     return done.stdout
 
 
-def run_commands(house, *commands):
-    """Return what each command prints; all of them run in one process, because imports take longest."""
-    done = json.loads(run(house, "-c", COMMANDS, json.dumps(commands)))
+def run_commands(house, *commands, before=""):
+    """Return what each command prints; all of them run in one process, because imports take longest.
+
+    The first line is what the code prints that runs before them.
+    """
+    first, _, done = run(house, "-c", before + COMMANDS, json.dumps(commands)).strip().rpartition("\n")
+    done = json.loads(done)
     assert all(code == 0 for code, _ in done), done
-    return [shown for _, shown in done]
+    return [first, *(shown for _, shown in done)]
 
 
-@needs_tables
-def test_toys_from_python(house):
-    found = json.loads(run(house, "-W", "error", "-c", PYTHON))
-    assert 0 <= found["suspects"] < found["n"]
-
-
+@pytest.mark.slow  # tests/bench/test_settings.py has another toy network
 @needs_tables
 @needs_torch
 def test_a_toy_network_from_python(house):
     run(house, "-c", PYTHON_DEEP)
 
 
+def experiment(house, name, text):
+    """Write an experiment; return the commands that run it and show it."""
+    (house / f"{name}.toml").write_text(text)
+    place = (f"{name}.toml", "--store", name)
+    return ("bench", "run", *place, "--jobs", "1"), ("bench", "status", *place, "--json")
+
+
 @needs_tables
-def test_toys_on_the_command_line(house):
+def test_toys(house):
+    """From Python, on the command line, and in an experiment."""
     toy = ("fit", "people.csv", "--label", "job", "--method", "toy", "--out", "toy-model", "--json")
     t = ("--transition", "toyt", "--json")
     shown = run_commands(
@@ -243,13 +253,18 @@ def test_toys_on_the_command_line(house):
         ("card", "toy-model"),
         ("fit", "people.csv", "--label", "job", "--model", "mcldce", *t, "--out", "t-model"),
         ("audit", "people.csv", "--label", "job", "--network", "linear", *t, "--out", "t-audit"),
+        *experiment(house, "toys", EXPERIMENT),
+        before=PYTHON,
     )
-    explained, fitted, _, card, corrected, audited = shown
+    found, explained, fitted, _, card, corrected, audited, _, status = shown
+    found = json.loads(found)
+    assert 0 <= found["suspects"] < found["n"]
     assert "toy" in explained
     assert json.loads(fitted)["method"] == "toy"
     assert "ToyClassifier" in card
     np.testing.assert_allclose(json.loads(corrected)["transition"], unflip.symmetric(3, 0.25))
     assert json.loads(audited)["n_samples"] == 240
+    assert json.loads(status)
 
 
 @pytest.mark.slow
@@ -261,12 +276,10 @@ def test_a_toy_network_on_the_command_line(house):
     assert found["method"] == "toydeep"
 
 
-@pytest.mark.parametrize("deep", [False, pytest.param(True, marks=[needs_torch, pytest.mark.slow])])
-def test_toys_in_an_experiment(house, deep):
-    name = "toys-deep" if deep else "toys"
-    (house / f"{name}.toml").write_text(EXPERIMENT + (DEEP_ROW if deep else ""))
-    place = (f"{name}.toml", "--store", name)
-    _, status = run_commands(house, ("bench", "run", *place, "--jobs", "1"), ("bench", "status", *place, "--json"))
+@pytest.mark.slow
+@needs_torch
+def test_a_toy_network_in_an_experiment(house):
+    *_, status = run_commands(house, *experiment(house, "toys-deep", EXPERIMENT + DEEP_ROW))
     assert json.loads(status)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.bench.conftest import TINY
 from unflip.bench.cells import Cell
-from unflip.bench.record import make_record
+from unflip.bench.record import make_record, work
 from unflip.bench.schedule import run_cells
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
@@ -193,14 +193,14 @@ def test_what_another_process_is_at_is_left_to_it(cells, tmp_path, monkeypatch):
 
 
 def run_and_kill(experiment, folder, jobs, delays):
-    """Run the command and kill all its processes, a delay after each sign of progress; then let it end."""
+    """Run the command and kill all its processes, a delay after each sign of progress; return the command."""
     command = [*COMMAND, str(experiment), "--store", str(folder), "--jobs", str(jobs)]
     for delay in delays:
         with subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL) as process:
             wait_for_progress(folder, process, delay)
             assert process.poll() is None  # there was something left to kill
             os.killpg(process.pid, signal.SIGKILL)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return command
 
 
 def wait_for_progress(folder, process, delay):
@@ -215,18 +215,21 @@ def test_killed_it_loses_nothing(experiment_file, tmp_path):
     # Linear methods, because torch takes seconds to start; the slow test below and that of checkpoints have networks.
     start, end = TINY.index("[methods.jocor]"), TINY.index("[methods.linear]")
     experiment = experiment_file(text=TINY[:start] + TINY[end:])
-    run_and_kill(experiment, tmp_path / "killed", 1, [0.01])
-    plain = Store(tmp_path / "plain")
-    run_cells(read_experiment(experiment).cells(), plain, LocalPool(1), Silence())
+    killed, plain = Store(tmp_path / "killed"), Store(tmp_path / "plain")
+    run_and_kill(experiment, killed.folder, 1, [0.01])
+    for store in (killed, plain):  # the rest in this process, which has imported what a new one would have to
+        pool = InlinePool(1, lambda task, T: work(task, T, None, None))
+        assert run_cells(read_experiment(experiment).cells(), store, pool, Silence()) == []
     assert len(results(plain)) == 4 + 2  # cells and T
-    assert results(Store(tmp_path / "killed")) == results(plain)
+    assert results(killed) == results(plain)
 
 
 @pytest.mark.slow
 def test_killed_ten_times_it_loses_nothing(experiment_file, tmp_path):
     experiment = experiment_file(("seeds = [0]", "seeds = [0, 1, 2]"), ("epochs = 3", "epochs = 12"))
     killed, plain = Store(tmp_path / "killed"), Store(tmp_path / "plain")
-    run_and_kill(experiment, killed.folder, 2, [0.0, 0.01, 0.05, 0.003, 0.1, 0.02, 0.0, 0.2, 0.005, 0.03])
+    command = run_and_kill(experiment, killed.folder, 2, [0.0, 0.01, 0.05, 0.003, 0.1, 0.02, 0.0, 0.2, 0.005, 0.03])
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     run_cells(read_experiment(experiment).cells(), plain, LocalPool(2), Silence())
     assert len(results(plain)) == 24 + 6
     assert results(killed) == results(plain)

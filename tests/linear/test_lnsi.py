@@ -308,7 +308,9 @@ def test_bad_input(problem, parameters, match):
 
 
 @pytest.mark.parametrize(
-    "T", [symmetric(10, 0.4), symmetric(10, 0.6), pairflip(10, 0.4)], ids=["sym40", "sym60", "pair40"]
+    "T",
+    [symmetric(10, 0.4), pytest.param(symmetric(10, 0.6), marks=pytest.mark.slow), pairflip(10, 0.4)],
+    ids=["sym40", "sym60", "pair40"],
 )
 def test_beats_ridge_on_few_real_features(features, T):
     """5,000 rows of 320 features: the penalty and the row lengths resist what the squared loss follows."""

@@ -455,9 +455,8 @@ class TestScikitLearn:
         proba = CalibratedClassifierCV(MCLDCEClassifier(T), cv=3).fit(X, noisy).predict_proba(X)
         assert np.mean(proba.argmax(axis=1) == y) > 0.9
 
-    def test_same_seed_same_result(self, digits):
-        X, y = digits[0][:400], digits[1][:400]
-        noisy = corrupt(y, pairflip(10, 0.3), random_state=0)
+    def test_same_seed_same_result(self, problem):
+        X, _, noisy = problem
         a, b = (MCLDCEClassifier(random_state=0).fit(X, noisy) for _ in range(2))
         np.testing.assert_array_equal(a.coef_, b.coef_)
         np.testing.assert_array_equal(a.transition_, b.transition_)

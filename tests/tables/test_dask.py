@@ -1,9 +1,10 @@
-"""Sums on Dask: its schedulers in this process, and a cluster of two worker processes."""
+"""Sums on Dask: its schedulers in this process, a cluster by TCP, and a worker process that is killed."""
 
 import os
 import signal
 import threading
 import weakref
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -31,12 +32,26 @@ N, CHUNK = 900, 100
 CLASSES = ["cat", "dog", "owl"]
 
 
-@pytest.fixture(scope="module")
-def cluster():
+@contextmanager
+def connected(**options):
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        LocalCluster(threads_per_worker=1, dashboard_address=":0", **options) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers in this process, because those of their own take seconds to start; what they get comes by TCP."""
+    with connected(n_workers=2, processes=False, protocol="tcp") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def mortal():
+    """One worker in a process of its own, which Dask starts again."""
+    with connected(n_workers=1, processes=True) as client:
         yield client
 
 
@@ -277,23 +292,24 @@ class DangerousSums:
         return ClassSums.of(block.X, block.codes(np.array(CLASSES)), 3)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 class TestKilledWorker:
-    def test_while_a_partition_is_made(self, cluster, table, tmp_path):
+    def test_while_a_partition_is_made(self, mortal, table, tmp_path):
         X, y = arrays(table)
         marker = tmp_path / "killed"
         X = da.from_array(X, chunks=(CHUNK, 4))
         fatal = X.map_blocks(partial(dangerous_chunk, str(marker)), dtype=float, meta=np.empty((0, 4)))
-        with cluster.as_current():
+        with mortal.as_current():
             whole = class_sums(X, y, classes=CLASSES)
             assert not marker.exists()
             assert_equal(class_sums(fatal, y, classes=CLASSES), whole)
         assert marker.exists()
 
-    def test_while_a_file_is_summed(self, cluster, folder, tmp_path):
+    def test_while_a_file_is_summed(self, mortal, folder, tmp_path):
         marker = tmp_path / "killed"
         source = open_source(folder, label="label", columns=["a", "b", "c", "d"], rows=CHUNK)
-        with cluster.as_current():
+        with mortal.as_current():
             sums = reduce_blocks(source, DangerousSums(str(marker)), engine="dask")
         assert marker.exists()
         assert_equal(sums, reduce_blocks(source, DangerousSums(str(marker)), threads=1))

@@ -324,7 +324,7 @@ def test_tangent_keeps_row_sums():
 def test_every_estimator_has_them_and_they_fall_with_more_samples(entry, monkeypatch):
     light_models.use(monkeypatch)
     means = []
-    for n in (120, 900):
+    for n in (120, 480):
         X, y = make_blobs(n, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
         model = entry.load()(random_state=0).fit(X, corrupt(y, pairflip(3, 0.2), random_state=0))
         assert model.transition_std_.shape == (3, 3)

@@ -80,11 +80,11 @@ def test_conditioning(T):
 @pytest.mark.parametrize("T", [pairflip(3, 0.3), symmetric(3, 0.3)], ids=["pair", "symmetric"])
 def test_error_falls_as_samples_grow(T):
     errors = []
-    for n in (300, 3000, 30_000):
+    for n in (300, 30_000):
         X, y = linear_softmax(n)
         errors.append(transition_error(VolMin().fit(X, corrupt(y, T, random_state=0)).transition_, T))
-    assert errors[0] > errors[2]
-    assert errors[2] < 0.05
+    assert errors[0] > errors[1]
+    assert errors[1] < 0.05
 
 
 @pytest.mark.parametrize("data", [load_iris, load_digits])

@@ -2,8 +2,6 @@
 
 import math
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -196,13 +194,6 @@ def test_bad_data(blobs):
         VolMinNet().fit(X, noisy, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="one label for each row"):
         VolMinNet().fit(X[1:], noisy)
-
-
-def test_torch_is_imported_on_first_use():
-    first = "import sys, unflip.transition as t; assert 'torch' not in sys.modules, 'too early'"
-    code = f"{first}; sys.modules['torch'] = None; t.VolMinNet"  # as if it were not installed
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert "unflip.deep needs PyTorch: pip install 'unflip[deep]'" in done.stderr
 
 
 def test_unknown_name():
