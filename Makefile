@@ -12,9 +12,9 @@ OLDEST := .venv-oldest
 AUDIT := .venv-audit
 # Always with -c: without the pin, pip could choose another torch, with gigabytes of CUDA libraries.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -c constraints.txt
-# pip would compile every file that it installs, in one process. Here all cores do, and leave out the tests of other
-# packages, which nobody imports. A file that cannot be compiled, such as a template, does no harm.
-COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
+# pip would compile every file that it installs, in one process. Here all cores share the work, and leave out the tests
+# of other packages, which nobody imports. A file that cannot be compiled, such as a template, does no harm.
+COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
 # Two test processes, one thread each.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2

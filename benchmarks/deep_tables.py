@@ -1,7 +1,7 @@
 """Which loss and T for networks on tables? python benchmarks/deep_tables.py --out benchmarks/results/deep_tables.md
 
-Losses are compared on every third table of the suite (see ``suite.py``), T on the tables next to these, so that the
-choice of one is not judged on the tables of the other. What has been run is kept in a JSON file next to ``--out`` and
+Losses are compared on every third table of the suite (see ``suite.py``), T on the tables next to these, so that T is
+not judged on the tables for which the loss was chosen. What has been run is kept in a JSON file next to ``--out`` and
 is not run again: delete it after a change of the defaults.
 """
 
@@ -77,8 +77,8 @@ report = Report("Losses and T for networks on tables", "python benchmarks/deep_t
 report.say(
     "Mean test accuracy in percent of `NoisyLabelClassifier(method, transition=T)` with the true T on tables of the "
     "suite, at most 1,500 noisy labels each, draw 0; all but the method is the default. *below the best*: by how many "
-    "points a row misses the best one of a cell, on average and at most. *seconds*: processor time of a fit, next to "
-    "other work.\n"
+    "points a row misses the best one of a cell, on average and at most. *seconds*: processor time of a fit, "
+    "while other programs were running.\n"
 )
 show(report, "method", METHODS, names[::EVERY], DRAWN)
 report.say(

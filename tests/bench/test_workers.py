@@ -75,7 +75,7 @@ def test_a_cluster_that_goes_away_is_no_failed_cell(experiment_file, cluster):
 
 
 class Endless(Cell):
-    """A cell that a worker never ends to receive."""
+    """A cell that a worker never finishes receiving."""
 
     def __reduce__(self):
         return time.sleep, (600,)

@@ -4,18 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 pytest.importorskip("pandas")
 pytest.importorskip("safetensors")
 
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
+from tests import light_models
 from tests.commands.conftest import NAMES, T, make_frame, table_of
 from tests.quick_corrected import Candidate, accuracy
 from unflip import load, registry
 from unflip.audit import find_label_errors
 from unflip.commands import audit_table, find_noise, fit_out_of_core, fit_table, predict_table, read_for, write_fit_page
-from unflip.commands.fit import candidate_records, check_network, explain_choice, make_baseline
+from unflip.commands.fit import OVERLAP, candidate_records, check_network, explain_choice, make_baseline
 from unflip.commands.folders import check_folder
 from unflip.linear import MCLDCEClassifierCV
 from unflip.metrics import transition_error
@@ -23,7 +25,7 @@ from unflip.models import card
 from unflip.models.folder import check_model_folder
 from unflip.noise import pairflip
 from unflip.tables import Preprocessor, Table, TableClassifier, read_table
-from unflip.transition import VolMin
+from unflip.transition import StackedEM, VolMin
 
 
 class TestFit:
@@ -373,11 +375,36 @@ def test_a_test_file_is_read_with_the_kinds_of_the_training_data(tmp_path):
     assert fit_out_of_core(tmp_path / "train.csv", "kind", **options).accuracy.estimate > 0.85
 
 
-@pytest.mark.slow
-def test_networks_too_have_one_transition(tmp_path):
-    pytest.importorskip("torch")
-    table = table_of(make_frame()[0].drop(columns=["id", "note"]))
-    T = find_noise(table, network="mlp", random_state=0).transition
-    fitted = fit_table(table, network="mlp", test=table, epochs=1, random_state=0)
-    np.testing.assert_allclose(fitted.noise.transition, T, atol=1e-5)
-    assert fitted.model.classifier_.transition is None
+class TestNetworksOnSmallTables:
+    @pytest.fixture(autouse=True)
+    def quick(self, monkeypatch):
+        pytest.importorskip("torch", reason="unflip[deep] is not installed")
+        light_models.use(monkeypatch)
+        monkeypatch.setitem(StackedEM.__init__.__kwdefaults__, "cv", 2)
+
+    def test_one_transition_and_what_the_labels_do_not_tell(self, monkeypatch):
+        """Both commands take T from StackedEM; if it is unsure, they say so, and the interval is wider."""
+        table = table_of(make_frame()[0].drop(columns=["id", "note"]))
+        options = {"network": "mlp", "test": table, "epochs": 1, "random_state": 0}
+        sure = fit_table(table, **options)
+        assert sure.model.classifier_.transition is None
+        assert sure.noise.notes == []
+        finish = StackedEM._finish
+
+        def unsure(self, *arguments):
+            finish(self, *arguments)
+            self.overlap_, self.alternatives_ = True, [np.full((3, 3), 0.25) + 0.25 * np.eye(3)]
+            return self
+
+        monkeypatch.setattr(StackedEM, "_finish", unsure)
+        fitted = fit_table(table, **options)
+        found = find_noise(table, network="mlp", random_state=0)
+        assert fitted.noise.notes == found.notes == [OVERLAP]
+        np.testing.assert_allclose(fitted.noise.transition, found.transition, atol=1e-5)
+        assert fitted.accuracy.high > sure.accuracy.high
+
+    def test_sparse_numbers(self):
+        """An NPZ file may hold them; networks take them as an array."""
+        X = sparse.random_array((60, 4), density=0.5, rng=np.random.default_rng(0), format="csr")
+        table = Table(X, np.repeat(["a", "b"], 30), None, np.arange(60), None, ("a", "b"))
+        assert find_noise(table, network="mlp", random_state=0).transition.shape == (2, 2)

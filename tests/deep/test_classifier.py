@@ -15,6 +15,7 @@ from tests import light_models, sklearn_checks  # noqa: E402
 from unflip import registry  # noqa: E402
 from unflip.core import corrected_labels  # noqa: E402
 from unflip.deep import MLP, NoisyLabelClassifier  # noqa: E402
+from unflip.deep.classifier import default_estimator  # noqa: E402
 from unflip.metrics import clean_scorer, transition_error  # noqa: E402
 from unflip.models import load  # noqa: E402
 from unflip.noise import corrupt, pairflip, symmetric  # noqa: E402
@@ -87,13 +88,22 @@ def test_estimates_T_by_itself(monkeypatch):
     assert model.class_prior_.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("shape", [(2,), (1, 1, 2)], ids=["large table", "images"])
-def test_networks_estimate_T_of_images_and_large_tables(blobs, monkeypatch, shape):
-    monkeypatch.setattr("unflip.deep.classifier.FEW_ROWS", 599)
-    monkeypatch.setitem(CrossFitEM.__init__.__kwdefaults__, "rounds", 3)
-    X, _, noisy = blobs
-    model = quick(transition=None, epochs=1).fit((X / [1e3, 1e-3]).reshape(-1, *shape), noisy)
-    assert isinstance(model.transition_estimator_, CrossFitEM)
+@pytest.mark.parametrize(
+    ("limit", "shape", "expected"),
+    [
+        ({}, (2,), StackedEM),
+        ({"FEW_ROWS": 599}, (2,), CrossFitEM),
+        ({"FEW_FEATURES": 1}, (2,), CrossFitEM),
+        ({}, (1, 1, 2), CrossFitEM),
+    ],
+    ids=["small table", "many rows", "many features", "images"],
+)
+def test_who_estimates_T(blobs, monkeypatch, limit, shape, expected):
+    for name, value in ({"FEW_ROWS": 600, "FEW_FEATURES": 2} | limit).items():
+        monkeypatch.setattr(f"unflip.deep.classifier.{name}", value)
+    X, _, _ = blobs
+    assert isinstance(default_estimator(X.reshape(-1, *shape)), expected)
+    assert isinstance(default_estimator(X, 601), CrossFitEM)  # X is a sample of them
 
 
 def test_a_method_without_T_estimates_none(blobs):

@@ -8,6 +8,7 @@ from markdown_it import MarkdownIt
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 
+from tests import light_models
 from unflip import CorrectedClassifier
 from unflip.commands import fit_table
 from unflip.linear import LNSIClassifier, MCLDCEClassifier, RankPruningClassifier, ULEClassifier
@@ -86,8 +87,7 @@ def test_noise_that_the_method_itself_does_not_need(tmp_path, method, monkeypatc
     X, y = samples()
     if method == "gce":
         pytest.importorskip("torch", reason="unflip[deep] is not installed")
-        for name in ("crossfit", "volminnet"):  # any T will do
-            monkeypatch.setattr(f"unflip.transition.{name}.LEAST_STEPS", 5)
+        light_models.use(monkeypatch)  # any T will do
     network = {"network": "mlp", "epochs": 2} if method == "gce" else {}
     table = Table(X, y.astype(str), None, np.arange(90), None, ("0", "1", "2"))
     for given in (None, T) if method == "lnsi" else (None,):  # a network that is given T has it

@@ -106,7 +106,6 @@ def audit_table(
             raise ValueError("probabilities take the place of a model; leave out model and network")
         further = {"transition": transition, "sample_weight": table.sample_weight, "random_state": random_state}
         return find_label_errors(y=y, cv=folds, pred_probs=pred_probs, groups=groups, **further)
-    X = features(table, trained)
     if model is None and network == "linear":
         classifier = make_transition_estimator(None, network)  # VolMin is a classifier as well
     elif method == "auto":
@@ -116,10 +115,10 @@ def audit_table(
         if method in ("trees", "forest"):
             classifier.set_params(cv=folds)
         if transition is None and trained != "linear":
-            transition = make_transition_estimator(None, trained, X, random_state=random_state, progress=progress)
+            transition = make_transition_estimator(None, trained, random_state=random_state, progress=progress)
     options = {"cv": folds, "random_state": random_state, "on_fold": on_fold, "groups": groups}
     options["sample_weight"] = table.sample_weight
-    return find_label_errors(X, y, classifier, transition, **options)
+    return find_label_errors(features(table, trained), y, classifier, transition, **options)
 
 
 def judge_table(model: Any, table: Table, transition: ArrayLike | None = None) -> LabelErrors:

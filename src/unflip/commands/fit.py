@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import _safe_indexing, check_random_state
 
 from unflip import __version__, registry
@@ -29,6 +30,9 @@ CALLED = {"auto": "the chosen model", "logistic": "logistic regression through T
 CALLED |= {"trees": "boosted trees through T", "forest": "extra-trees through T"}
 UNCORRECTED = "ce"  # the method of a network that takes the labels as they are
 FEWEST_HELD_OUT = 2
+OVERLAP = (
+    "Noise and overlapping classes cannot be told apart for sure in these data. More rows or better features may tell."
+)
 PAGE = ("index.html",)
 
 
@@ -198,8 +202,8 @@ def fit_table(
         check_crowd(method, transition, test)
     estimates = transition is None or hasattr(transition, "fit")
     given = None if estimates else check_transition(transition, len(np.unique(y)))
-    shown: dict[str, Any] = {"random_state": random_state, "progress": progress}
-    options: dict[str, Any] = {"epochs": epochs, **shown}
+    common: dict[str, Any] = {"random_state": random_state, "progress": progress}
+    options: dict[str, Any] = {"epochs": epochs, **common}
     classifier = make_classifier(method, network, transition if estimates else given, **options)
     learner = TableClassifier(classifier, text=table.text)
     X, unused, source = samples(table.X, network), {}, None
@@ -222,7 +226,7 @@ def fit_table(
     X_train, X_test = learner.standardized(raw), learner.samples(X_test)
     if network != "linear" and estimates and registry.find(method, "deep").takes_transition:
         tell(f"estimating T from {len(y):,} rows")
-        estimator = transition or make_transition_estimator(None, network, X_train, **shown)
+        estimator = transition or make_transition_estimator(None, network, X_train, **common)
         estimate, source = estimated_transition(X_train, y, weights, estimator)
         learner.classifier.set_params(transition=estimate)
     what = "comparing models on" if method == "auto" else f"fitting {CALLED.get(method, f'{method}, {network},')} to"
@@ -237,11 +241,12 @@ def fit_table(
     if T is None:
         tell("estimating T, which the method itself does not need")
         seen = raw if network == "linear" else X_train
-        estimator = transition or make_transition_estimator(None, network, seen, **shown)
+        estimator = transition or make_transition_estimator(None, network, seen, **common)
         T, source = estimated_transition(seen, y, weights, estimator)
     known: dict[str, Any] = {"classes": learner.classes_}
     if given is None:
         known |= {"transition_std": transition_std(source), "alternatives": getattr(source, "alternatives_", ())}
+    notes = getattr(learner.classifier_, "notes_", overlap_notes(source) if given is None else [])
 
     if crowd is not None:  # the labels alone, so that the model is not its own judge
         judged = AnnotatorModel().fit(crowd).posterior_[parts[1]]
@@ -260,9 +265,7 @@ def fit_table(
         uncorrected.fit(X_train, y, sample_weight=weights, **({} if evaluate is None else {"evaluate": evaluate}))
         baseline = score(uncorrected)
         curves |= _curves(name.split()[0], uncorrected)
-    noise = (
-        Noise.of(y, T, weights, getattr(learner.classifier_, "notes_", ())) if crowd is None else crowd_noise(learner)
-    )
+    noise = Noise.of(y, T, weights, notes) if crowd is None else crowd_noise(learner)
     unused = {**unused, **learner.unused_}
     if learner.preprocessor_ is not None:
         learner.preprocessor_.unused_ = unused  # so that the model's card shows them
@@ -457,7 +460,7 @@ def make_transition_estimator(
     """Return an estimator of T by its name in the registry.
 
     If None, it is the default: VolMin, which is a classifier as well, or for a network CrossFitEM with that network.
-    Given the samples X, the latter is the default of the network's classifier for such samples.
+    If the samples X are given, the default for a network is that of NoisyLabelClassifier for such samples.
     """
     check_network(network)
     given = {"random_state": random_state, "progress": progress}
@@ -484,6 +487,11 @@ def transition_std(model: Any) -> FloatArray | None:
     return getattr(source, "transition_std_", None)
 
 
+def overlap_notes(estimator: Any) -> list[str]:
+    """Return what a user should know about T: what the estimator says, or that the labels do not tell it for sure."""
+    return list(getattr(estimator, "notes_", [OVERLAP] if getattr(estimator, "overlap_", False) else []))
+
+
 def features(table: Table, network: str) -> Any:
     """Return the samples of a table as an estimator of T takes them.
 
@@ -493,8 +501,9 @@ def features(table: Table, network: str) -> Any:
     X = samples(table.X, network)
     if np.ndim(X) > 2:
         return X
-    text: Any = "lsa" if table.text == "tfidf" and network != "linear" else table.text  # networks take no sparse matrix
-    return Preprocessor(standardize=network != "linear", text=text).fit_transform(X)
+    text: Any = "lsa" if table.text == "tfidf" and network != "linear" else table.text
+    found = Preprocessor(standardize=network != "linear", text=text).fit_transform(X)
+    return found.toarray() if network != "linear" and sparse.issparse(found) else found  # networks take dense arrays
 
 
 def samples(X: Any, network: str) -> Any:

@@ -23,6 +23,7 @@ from unflip.commands.fit import (
     labels,
     make_classifier,
     make_transition_estimator,
+    overlap_notes,
 )
 from unflip.commands.folders import written_folder
 from unflip.tables import Table
@@ -50,8 +51,9 @@ def find_noise(
     table : Table
         A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
     network : {"linear", "mlp", "cnn6"}, default=None
-        :class:`~unflip.transition.VolMin`, or :class:`~unflip.transition.CrossFitEM` with that network. If None, T is
-        that of :class:`~unflip.CorrectedClassifier`, as in :func:`~unflip.commands.fit_table`; for columns of text
+        :class:`~unflip.transition.VolMin`, or the default of :class:`~unflip.deep.NoisyLabelClassifier` for such
+        samples: :class:`~unflip.transition.CrossFitEM` with that network, unless the table is small. If None, T is that
+        of :class:`~unflip.CorrectedClassifier`, as in :func:`~unflip.commands.fit_table`; for columns of text
         as TF-IDF, that of :class:`~unflip.transition.RidgeEM`, which is faster but less exact.
     method : str, default=None
         The name of another estimator of T in :mod:`unflip.registry`.
@@ -67,13 +69,13 @@ def find_noise(
     trained = network or "linear"
     X, quick = features(table, trained), False
     if network is not None or method is not None:
-        estimator = make_transition_estimator(method, trained, random_state=random_state, progress=progress)
+        estimator = make_transition_estimator(method, trained, X, random_state=random_state, progress=progress)
     elif quick := suits_ridge(X, len(np.unique(y))):
         estimator = RidgeEM()
     else:
         estimator = make_classifier("auto", trained, None, random_state=random_state)
     T, fitted = estimated_transition(X, y, weights, estimator)
-    return Noise.of(y, T, weights, [QUICK] if quick else list(getattr(fitted, "notes_", [])))
+    return Noise.of(y, T, weights, [QUICK] if quick else overlap_notes(fitted))
 
 
 def write_transition(noise: Noise, folder: str | os.PathLike[str]) -> Path:

@@ -15,7 +15,7 @@ from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.core import clean_prior
 from unflip.deep.augment import make_augment, name_of
 from unflip.deep.batches import CheckedBatches, sample_batches
-from unflip.deep.distributed import first_rank
+from unflip.deep.distributed import first_rank, join
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.methods import find_method, make_method
 from unflip.deep.trainer import Trainer, no_indices
@@ -24,12 +24,19 @@ from unflip.models.folder import class_name
 
 LEAST_STEPS = 2000  # with epochs=None, small data are passed over until this many steps are done
 SAMPLE = 50_000  # rows from which T is estimated if the data come in batches
-FEW_ROWS = 10_000  # of a table, up to which trees and linear models estimate T better than networks do
+FEW_ROWS, FEW_FEATURES = 10_000, 1024  # tables up to this size leave T to trees and linear models
 
 
-def default_estimator(X: NDArray[Any], *, random_state: Any = None, **settings: Any) -> Any:
-    """Return the estimator of T for the samples of a network; the settings are those of a :class:`CrossFitEM`."""
-    if X.ndim == 2 and len(X) <= FEW_ROWS:  # networks would memorize so few labels
+def default_estimator(
+    X: NDArray[Any], n_samples: int | None = None, *, random_state: Any = None, **settings: Any
+) -> Any:
+    """Return the estimator of T for the samples of a network, or for ``n_samples`` of which X is a part.
+
+    The settings are those of CrossFitEM. Several processes always use it: they would finish StackedEM at different
+    times, and none waits long for another.
+    """
+    n = len(X) if n_samples is None else n_samples
+    if X.ndim == 2 and n <= FEW_ROWS and X.shape[1] <= FEW_FEATURES and join(torch.device("cpu")).size == 1:
         return registry.make("StackedEM", random_state=random_state)
     return registry.make("CrossFitEM", random_state=random_state, **settings)
 
@@ -51,9 +58,10 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     network : {"mlp", "cnn6", "lenet"}, nn.Module or callable, default="mlp"
         As in :func:`unflip.deep.make_network`.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
-        T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None, it is
-        :class:`unflip.transition.StackedEM` for a table of up to 10,000 rows, and otherwise
-        :class:`unflip.transition.CrossFitEM` with the same network, unless the method needs no T.
+        T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None, T is
+        estimated, unless the method does not need it: by :class:`unflip.transition.StackedEM` for a table of up to
+        10,000 rows and 1,024 features, which shows no progress bar, and otherwise (also under ``torchrun``) by
+        :class:`unflip.transition.CrossFitEM` with the same network.
     epochs : int or None, default=None
         If None, 40 epochs are run, and more on small data, until 2,000 steps are done.
     batch_size, lr, weight_decay, ema, progress
@@ -233,7 +241,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         weighted = weights if sample_weight is not None else None
         frequencies = np.bincount(codes, weights, minlength=len(self.classes_)) / weights.sum()
         if earlier is None or (self.transition is not None and not hasattr(self.transition, "fit")):
-            self._set_transition(X, codes[rows], None if weighted is None else weighted[rows], frequencies, seed)
+            of_rows = codes[rows], None if weighted is None else weighted[rows]
+            self._set_transition(X, *of_rows, frequencies, len(codes), seed)
         T = self.transition_
         prior = frequencies if T is None else clean_prior(frequencies, T)
         self.augment_ = self.augment
@@ -283,7 +292,13 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         return scaled
 
     def _set_transition(
-        self, X: NDArray[Any], codes: IntArray, weights: FloatArray | None, frequencies: FloatArray, seed: int
+        self,
+        X: NDArray[Any],
+        codes: IntArray,
+        weights: FloatArray | None,
+        frequencies: FloatArray,
+        n_samples: int,
+        seed: int,
     ) -> None:
         self.transition_, self.transition_estimator_ = None, None
         options = self.method_options or {}
@@ -293,7 +308,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             # Refuse now what the method, its networks and the trainer refuse: estimating T may take hours.
             self._trainer(np.eye(len(self.classes_)), frequencies, len(codes), seed)
         settings = {"network": self.network, "network_options": self.network_options, "progress": self.progress}
-        default = default_estimator(X, **settings, device=self._device(), random_state=seed)
+        default = default_estimator(X, n_samples, **settings, device=self._device(), random_state=seed)
         T, self.transition_estimator_ = resolve_transition(self.transition, default, X, codes, self.classes_, weights)
         self.transition_ = first_rank(T)
 
