@@ -61,20 +61,8 @@ def expected_failures(model):
     return dict.fromkeys(checks if name(model) in WEIGHTS_ARE_NOT_REPETITION else [], "weights are not repetition")
 
 
-# They share their code with MCLDCEClassifier and VolMin.
-TWINS = [model for model in CLASSIFIERS if name(model) in ("MCLDCEClassifierCV", "ForwardLogisticClassifier")]
-
-
-@sklearn_checks.parametrize(
-    [model for model in CLASSIFIERS if model not in TWINS], expected_failed_checks=expected_failures
-)
+@sklearn_checks.parametrize(CLASSIFIERS, expected_failed_checks=expected_failures)
 def test_scikit_learn(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@sklearn_checks.parametrize(TWINS, expected_failed_checks=expected_failures)
-def test_scikit_learn_of_twins(estimator, check):
     check(estimator)
 
 

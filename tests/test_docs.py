@@ -78,7 +78,6 @@ def test_the_guide_runs(tmp_path, monkeypatch):
     assert {"audit", "model", "fruit.csv"} <= {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.slow
 def test_the_page_for_users_of_cleanlab_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("cleanlab")
     monkeypatch.chdir(tmp_path)
