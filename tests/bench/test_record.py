@@ -65,6 +65,7 @@ def test_a_setting_that_did_not_exist_makes_no_record_stale(cells):
     assert not is_stale(cells[0], record | {"resolved": {"method": known | {name: record["resolved"]["method"][name]}}})
     assert is_stale(cells[0], record | {"resolved": {"method": known | {name: "another"}}})
     assert is_stale(cells[0], record | {"resolved": {"method": known | {"removed": 1}}})
+    assert not is_stale(cells[0], record | {"resolved": {"method": known | {"removed": False}}})  # it was off
 
 
 def test_a_cell_is_stale_with_the_t_that_it_was_given(cells):

@@ -86,8 +86,9 @@ def make_record(
 def is_stale(task: Task, record: Record) -> bool:
     """Say whether the code would now use other settings than those behind a record, or behind the T it was given.
 
-    For records of older versions, which do not keep their settings, the answer is no. A setting that did not
-    exist then does not count: its default leaves what was done before as it was.
+    For records of older versions, which do not keep their settings, the answer is no. A setting that did not exist then
+    does not count: its default leaves what was done before as it was. Nor does one that no longer exists if it was off
+    (None or False).
     """
     made_with = [(task, record.get("resolved"))]
     if isinstance(task, Cell) and task.estimate is not None:
@@ -100,7 +101,8 @@ def is_stale(task: Task, record: Record) -> bool:
 
 def _differ(old: Any, new: Any) -> bool:
     if isinstance(old, dict) and isinstance(new, dict):
-        return any(name not in new or _differ(old[name], new[name]) for name in old)
+        was_off = (None, False)
+        return any(_differ(old[name], new[name]) if name in new else old[name] not in was_off for name in old)
     return bool(old != new)
 
 
