@@ -254,7 +254,7 @@ def write(report: Report, options: argparse.Namespace, sets: list[str], twins: M
         "compared with as *trained on clean labels*. *auto* is `CorrectedClassifier()`, *auto-true-T* the same with "
         "the true T, which bounds what a better estimate could gain, *corrected-...* the same with a classifier "
         "of one's own, *forward* `ForwardLogisticClassifier()`, *mcldce* `MCLDCEClassifier()`, "
-        "*mcldce-volmin* the same with T by `VolMin()`, without the guard, "
+        "*forward-volmin* and *mcldce-volmin* the same with T by VolMin without its guard, "
         "*cleanlab-...* CleanLearning. *hindsight*: the best of logistic, boosted and extra in each cell. Seconds are "
         "processor time on one core.\n"
     )

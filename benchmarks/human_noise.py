@@ -136,7 +136,7 @@ def trained(folder: Path, name: str, kind: str) -> dict[str, Any]:
     """Return the test accuracy of logistic regression on labels as they are, soft by one T, and by T(x)."""
     X, y, gold, X_test, gold_test = split(folder, name, kind)
     c = int(max(y.max(), gold.max())) + 1
-    errors = find_label_errors(X, y, VolMin(), random_state=0)
+    errors = find_label_errors(X, y, VolMin(guard=False), random_state=0)
     p, T = errors.proba, 0.9999 * errors.transition + 0.0001 / c
     soft = {"labels": np.eye(c)[y], "T": bayes(p, y, T), "T(x)": errors.noise.posterior(p, y), "gold": np.eye(c)[gold]}
     found: dict[str, Any] = {"rows": len(y), "wrong": float(np.mean(y != gold)), "slope": errors.noise.slope}
@@ -197,7 +197,7 @@ def compare(X: Any, y: np.ndarray, p: np.ndarray, T: np.ndarray) -> dict[str, di
 def measure(folder: Path, name: str, kind: str, model: str, models: Any = None) -> dict[str, Any]:
     X, y, gold = load(folder, name, kind)
     start, wrong, rows = time.process_time(), y != gold, np.arange(len(y))
-    errors = find_label_errors(X, y, VolMin() if model == "logistic" else None, random_state=0)
+    errors = find_label_errors(X, y, VolMin(guard=False) if model == "logistic" else None, random_state=0)
     seconds = time.process_time() - start
     T, p = errors.transition, errors.proba
     before = 1 - bayes(p, y, 0.9999 * T + 0.0001 / len(T))[rows, y]

@@ -112,7 +112,7 @@ def run(options: argparse.Namespace, data: tuple[np.ndarray, ...], noise: str, d
     noisy = corrupt(y, NOISE[noise], random_state=draw)
     if "transition" not in record:
         start = time.perf_counter()
-        record["transition"] = VolMin(scaling="each", random_state=draw).fit(X, noisy).transition_.tolist()
+        record["transition"] = VolMin(guard=False, scaling="each", random_state=draw).fit(X, noisy).transition_.tolist()
         record["transition_seconds"] = time.perf_counter() - start
         record["transition_error"] = transition_error(record["transition"], NOISE[noise])
     T = np.array(record["transition"])

@@ -261,12 +261,17 @@ METHODS = PLAIN | {
         "MCLDCEClassifier",
     ),
     "mcldce-volmin": Method(
-        lambda sparse, seed: scaled(ours("MCLDCEClassifier")(ours("VolMin")()), sparse),
+        lambda sparse, seed: scaled(ours("MCLDCEClassifier")(ours("VolMin")(guard=False)), sparse),
         "linear",
         "ridge",
         "MCLDCEClassifier",
     ),
-    "volmin": Method(lambda sparse, seed: seeded("VolMin", seed), "linear", "logistic", "VolMin"),
+    "forward-volmin": Method(
+        lambda sparse, seed: ours("ForwardLogisticClassifier")(guard=False),
+        "linear",
+        "logistic",
+        "ForwardLogisticClassifier",
+    ),
 }
 
 

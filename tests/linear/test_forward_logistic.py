@@ -111,11 +111,18 @@ class TestFitSource:
     def test_t_in_the_passes_is_better_than_t_of_the_sample(self, data):
         X, _, noisy = data
         options = {"sample_size": 600, "rows": 1000}
-        model = ForwardLogisticClassifier(random_state=3).fit_source((X, noisy), **options)
-        start = ForwardLogisticClassifier(random_state=3)
+        model = ForwardLogisticClassifier(guard=False, random_state=3).fit_source((X, noisy), **options)
+        start = ForwardLogisticClassifier(guard=False, random_state=3)
         start._fit_passes = lambda *_: None
         start.fit_source((X, noisy), **options)
         assert transition_error(model.transition_, T) < transition_error(start.transition_, T)
+
+    def test_a_guarded_t_is_that_of_the_sample(self, data):
+        """All rows would give T several rates again, although the sample did not call for them."""
+        X, y, _ = data
+        model = ForwardLogisticClassifier(random_state=3).fit_source((X, y), sample_size=600, rows=1000)
+        assert model.n_passes_ > 0
+        np.testing.assert_allclose(model.transition_, np.eye(3), atol=1e-3)
 
     def test_a_function_of_blocks_a_file_and_dask(self, data, tmp_path):
         pandas, dask_array = pytest.importorskip("pandas"), pytest.importorskip("dask.array")

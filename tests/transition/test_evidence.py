@@ -1,4 +1,4 @@
-"""Bounds on T, calibrations that mix classes, and the guard: whether the labels call for a T."""
+"""Shapes of T, bounds on it, calibrations that mix classes, and the guard: which T the labels call for."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,19 @@ from unflip.metrics import transition_error
 from unflip.noise import asymmetric, corrupt, pairflip, symmetric
 from unflip.transition import VolMin
 from unflip.transition._evidence import (
+    SHAPES,
     even_rate,
+    expected_counts,
+    fitted_shape,
     guarded,
     label_probability,
+    learned_rows,
     lower_bounds,
     mixing_map,
+    one_target,
     one_way,
     repaired,
+    shared_rate,
 )
 
 
@@ -26,6 +32,78 @@ def sure_posteriors(T, n=4000, seed=0, spread=0.1):
     p = rng.dirichlet(np.full(len(T), spread), size=n)
     clean = (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
     return p, corrupt(clean, T, random_state=seed, classes=np.arange(len(T)))
+
+
+class TestShapes:
+    @pytest.mark.parametrize(
+        ("shape", "T"),
+        [
+            ("symmetric", symmetric(4, 0.3)),
+            ("one target", pairflip(4, 0.3)),
+            ("one target", asymmetric(4, {1: (0, 0.4), 2: (0, 0.4)})),
+            ("learned", symmetric(4, 0.3)),
+            ("learned", pairflip(4, 0.3)),
+            ("learned", asymmetric(4, {1: (0, 0.4), 3: (2, 0.2)})),
+        ],
+    )
+    def test_every_shape_keeps_what_it_can_express(self, shape, T):
+        np.testing.assert_allclose(SHAPES[shape](1e6 * T), T, atol=2e-3)
+
+    @pytest.mark.parametrize("shape", SHAPES)
+    def test_every_shape_is_a_transition_matrix(self, shape):
+        counts = np.random.default_rng(0).integers(0, 50, size=(4, 4)) + 100.0 * np.eye(4)
+        for N in (counts, np.diag([5.0, 0, 1, 200]), np.array([[7.0]])):
+            T = SHAPES[shape](N)
+            np.testing.assert_allclose(T.sum(axis=1), 1)
+            assert T.min() >= 0
+
+    def test_learned_rows_take_small_counts_for_chance_where_flips_are_few(self):
+        few = np.array([[60.0, 38, 0.4, 0], [0, 90, 50, 0.3], [0, 0.4, 80, 41], [40, 0, 0, 70]])
+        T = learned_rows(few)
+        assert T[0, 2] < 0.5 * 0.4 / 98.4  # half of the share of the counts
+        assert T[0, 1] == pytest.approx(0.37, abs=0.03)
+
+    def test_learned_rows_lean_on_each_other_where_they_are_alike(self):
+        many = 300 * symmetric(5, 0.4)
+        many[4] *= 0.01  # three samples, all of them kept
+        many[4] = [0, 0, 0, 0, 3]
+        assert learned_rows(many)[4, 4] == pytest.approx(0.6, abs=0.1)
+
+    def test_one_target_names_none_where_nothing_flips(self):
+        np.testing.assert_allclose(one_target(np.diag([50.0, 60, 70])), np.eye(3), atol=1e-3)
+
+    def test_counts_are_those_of_bayes_rule(self):
+        T = pairflip(3, 0.4)
+        p, y = sure_posteriors(T, 50)
+        w = np.linspace(0.5, 2, 50)
+        expected = np.zeros((3, 3))
+        for row, label, weight in zip(p, y, w, strict=True):
+            expected[:, label] += weight * row * T[:, label] / (row @ T[:, label])
+        np.testing.assert_allclose(expected_counts(p, y, w, T), expected)
+
+    def test_no_step_lowers_the_likelihood(self):
+        p, y = sure_posteriors(pairflip(3, 0.3), 800)
+        T, w, last = symmetric(3, 0.5), np.ones(800), -np.inf
+        for _ in range(10):
+            T = expected_counts(p, y, w, T)
+            T /= T.sum(axis=1, keepdims=True)
+            value = np.log(label_probability(p, y, T)).sum()
+            assert value >= last - 1e-9
+            last = value
+
+    def test_shared_rate_is_the_symmetric_matrix(self):
+        np.testing.assert_allclose(shared_rate(100 * pairflip(4, 0.2)), symmetric(4, 0.2))
+
+    @pytest.mark.parametrize(
+        ("shape", "T"), [("one target", asymmetric(5, {1: (0, 0.4), 2: (0, 0.4)})), ("learned", pairflip(5, 0.3))]
+    )
+    def test_em_recovers_T_with_growing_n(self, shape, T):
+        errors, start = [], 0.7 * T + 0.3 / 5
+        for n in (300, 3000, 30_000):
+            p, y = sure_posteriors(T, n)
+            errors.append(transition_error(fitted_shape(p, y, np.ones(n), start, SHAPES[shape]), T))
+        assert errors[2] < 0.02
+        assert errors[2] < errors[0]
 
 
 class TestBounds:
@@ -97,6 +175,16 @@ class TestGuard:
     def test_a_T_that_explains_the_labels_stays(self, T):
         np.testing.assert_allclose(self.verdict(T, T), T, atol=0.02)
 
+    def test_flips_of_few_classes_need_few_labels(self):
+        """One rate and a target for two of ten classes are easier to prove than 90 rates."""
+        T = asymmetric(10, {1: (0, 0.4), 2: (0, 0.4)})
+        np.testing.assert_allclose(self.verdict(T, symmetric(10, 0.2), n=600), T, atol=0.1)
+
+    def test_rates_of_their_own(self):
+        """Flips of the same class to several others, at several rates: no shape of one target."""
+        T = np.array([[0.5, 0.3, 0.2, 0], [0, 1, 0, 0], [0, 0.3, 0.7, 0], [0, 0, 0, 1.0]])
+        np.testing.assert_allclose(self.verdict(T, pairflip(4, 0.3), n=8000), T, atol=0.06)
+
     def test_a_false_T_becomes_the_symmetric_one(self):
         found = self.verdict(symmetric(4, 0.4), pairflip(4, 0.4))
         off = found[~np.eye(4, dtype=bool)]
@@ -120,7 +208,7 @@ class TestGuardedVolMin:
     def test_digits(self, T, error):
         X, y = load_digits(n_class=6, return_X_y=True)
         noisy = corrupt(y[:700], T, random_state=0)
-        model = VolMin(guard=True).fit(X[:700], noisy)
+        model = VolMin().fit(X[:700], noisy)
         assert transition_error(model.transition_, T) < error
         assert model.score(X[700:], y[700:]) > 0.75
         np.testing.assert_allclose(model.transition_.sum(axis=1), 1)
@@ -128,7 +216,7 @@ class TestGuardedVolMin:
     def test_linear_classifiers_use_it(self):
         X, y = load_digits(n_class=5, return_X_y=True)
         noisy = corrupt(y[:600], symmetric(5, 0.4), random_state=0)
-        T = VolMin(guard=True).fit(X[:600], noisy).transition_
+        T = VolMin().fit(X[:600], noisy).transition_
         model = MCLDCEClassifier().fit(X[:600], noisy)
         np.testing.assert_array_equal(model.transition_, T)
         plain = MCLDCEClassifier(np.eye(5)).fit(X[:600], noisy)
@@ -140,16 +228,16 @@ class TestGuardedVolMin:
         y = random.integers(4, size=2400)
         X = (random.random((2400, 10)) < np.where(random.random((4, 10)) < 0.5, 0.1, 0.9)[y]) * 1.0
         T = asymmetric(4, {flips[0]: (flips[1], 0.45)})
-        found = VolMin(guard=True).fit(X, corrupt(y, T, random_state=0)).transition_
+        found = VolMin().fit(X, corrupt(y, T, random_state=0)).transition_
         assert found[flips[0], flips[0]] == pytest.approx(0.55, abs=0.12)
 
     def test_weights_are_repetition(self):
         for seed in range(3):
             X, y = make_moons(160, noise=0.3, random_state=10 + seed)
             noisy = corrupt(y, symmetric(2, 0.2), random_state=seed)
-            weighted = VolMin(guard=True).fit(X, noisy, sample_weight=np.full(160, 3.0)).transition_
+            weighted = VolMin().fit(X, noisy, sample_weight=np.full(160, 3.0)).transition_
             np.testing.assert_allclose(
-                VolMin(guard=True).fit(np.tile(X, (3, 1)), np.tile(noisy, 3)).transition_, weighted, atol=1e-3
+                VolMin().fit(np.tile(X, (3, 1)), np.tile(noisy, 3)).transition_, weighted, atol=1e-3
             )
 
     def test_guard_must_be_a_bool(self):
@@ -158,7 +246,8 @@ class TestGuardedVolMin:
 
     def test_too_few_rows_are_left_alone(self):
         X, y = make_moons(30, noise=0.1, random_state=0)
-        np.testing.assert_array_equal(VolMin(guard=True).fit(X, y).transition_, VolMin().fit(X, y).transition_)
+        plain = VolMin(guard=False).fit(X, y)
+        np.testing.assert_array_equal(VolMin().fit(X, y).transition_, plain.transition_)
 
 
 class TestMixingMap:

@@ -9,22 +9,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from unflip.metrics import transition_error
-from unflip.noise import asymmetric, corrupt, pairflip, symmetric
+from unflip.noise import corrupt, pairflip, symmetric
 from unflip.transition import StackedEM
+from unflip.transition._evidence import SHAPES, learned_rows
 from unflip.transition.stacked import (
-    SHAPES,
     _calibration,
     calibrated,
     calibration,
     default_models,
-    expected_counts,
     fit_stack,
     held_out_loss,
-    learned_rows,
-    log_likelihood,
     make_folds,
-    one_target,
-    shared_rate,
     temperature,
     tempered,
 )
@@ -45,62 +40,6 @@ def sure_posteriors(T, n=4000, seed=0):
 
 
 class TestParts:
-    @pytest.mark.parametrize(
-        ("shape", "T"),
-        [
-            ("symmetric", symmetric(4, 0.3)),
-            ("one target", pairflip(4, 0.3)),
-            ("one target", asymmetric(4, {1: (0, 0.4), 2: (0, 0.4)})),
-            ("learned", symmetric(4, 0.3)),
-            ("learned", pairflip(4, 0.3)),
-            ("learned", asymmetric(4, {1: (0, 0.4), 3: (2, 0.2)})),
-        ],
-    )
-    def test_every_shape_keeps_what_it_can_express(self, shape, T):
-        np.testing.assert_allclose(SHAPES[shape](1e6 * T), T, atol=2e-3)
-
-    @pytest.mark.parametrize("shape", SHAPES)
-    def test_every_shape_is_a_transition_matrix(self, shape):
-        counts = np.random.default_rng(0).integers(0, 50, size=(4, 4)) + 100.0 * np.eye(4)
-        for N in (counts, np.diag([5.0, 0, 1, 200]), np.array([[7.0]])):
-            T = SHAPES[shape](N)
-            np.testing.assert_allclose(T.sum(axis=1), 1)
-            assert T.min() >= 0
-
-    def test_learned_rows_take_small_counts_for_chance_where_flips_are_few(self):
-        few = np.array([[60.0, 38, 0.4, 0], [0, 90, 50, 0.3], [0, 0.4, 80, 41], [40, 0, 0, 70]])
-        T = learned_rows(few)
-        assert T[0, 2] < 0.5 * 0.4 / 98.4  # half of the share of the counts
-        assert T[0, 1] == pytest.approx(0.37, abs=0.03)
-
-    def test_learned_rows_lean_on_each_other_where_they_are_alike(self):
-        many = 300 * symmetric(5, 0.4)
-        many[4] *= 0.01  # three samples, all of them kept
-        many[4] = [0, 0, 0, 0, 3]
-        assert learned_rows(many)[4, 4] == pytest.approx(0.6, abs=0.1)
-
-    def test_one_target_names_none_where_nothing_flips(self):
-        np.testing.assert_allclose(one_target(np.diag([50.0, 60, 70])), np.eye(3), atol=1e-3)
-
-    def test_counts_are_those_of_bayes_rule(self):
-        T = pairflip(3, 0.4)
-        p, y = sure_posteriors(T, 50)
-        w = np.linspace(0.5, 2, 50)
-        expected = np.zeros((3, 3))
-        for row, label, weight in zip(p, y, w, strict=True):
-            expected[:, label] += weight * row * T[:, label] / (row @ T[:, label])
-        np.testing.assert_allclose(expected_counts(p, y, w, T), expected)
-
-    def test_no_step_lowers_the_likelihood(self):
-        p, y = sure_posteriors(pairflip(3, 0.3), 800)
-        T, w, last = symmetric(3, 0.5), np.ones(800), -np.inf
-        for _ in range(10):
-            T = expected_counts(p, y, w, T)
-            T /= T.sum(axis=1, keepdims=True)
-            value = log_likelihood(p, y, T).sum()
-            assert value >= last - 1e-9
-            last = value
-
     def test_weights_find_the_right_model(self):
         p, y = sure_posteriors(np.eye(3), 2000)
         stack = fit_stack([np.roll(p, 1, axis=1), p], y, np.ones(2000), np.eye(3), None)
@@ -228,9 +167,6 @@ class TestEstimate:
         model = quick().fit(np.arange(8.0)[:, np.newaxis], [0, 1] * 4)
         assert model.oof_proba_ is None
         assert model.shape_ == "none"
-
-    def test_shared_rate_is_the_symmetric_matrix(self):
-        np.testing.assert_allclose(shared_rate(100 * pairflip(4, 0.2)), symmetric(4, 0.2))
 
 
 def test_two_degrees_of_smoothing_for_words():

@@ -250,9 +250,9 @@ def find_label_errors(
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i); or an estimator with ``fit(X, y)`` and ``transition_``, which is fitted once
         to all samples. If None, CorrectedClassifier uses its own estimate from all samples, and VolMin and the linear
-        classifiers of this package use that of :func:`unflip.transition.estimate_transition`, plain VolMin's; with
-        any other classifier, T is its own in each fold, or else VolMin's estimate from all samples. A classifier of
-        this package with ``transition=None`` is trained with the T that is given here.
+        classifiers of this package use that of VolMin; with any other classifier, T is its own in each fold, or else
+        VolMin's estimate from all samples. A classifier of this package with ``transition=None`` is trained with the T
+        that is given here.
     cv : int, splitter or iterable of (train, test), default=5
         An int is the number of folds: stratified and shuffled; those of VolMin and ForwardLogisticClassifier follow
         from the values of the rows. If a splitter holds a sample out more than once, its posteriors are averaged.
@@ -315,7 +315,8 @@ def find_label_errors(
 
     *Probabilities.* With ``pred_probs``, VolMin judges, whose features are then the logarithms of the probabilities: it
     estimates T, and its model of the clean class fixes probabilities that are too sure or not sure enough. T is that of
-    minimum volume, so the probabilities must be near one for some samples of each class where the labels are right.
+    minimum volume, without the guard of VolMin, so the probabilities must be near one for some samples of each class
+    where the labels are right; where classes overlap, too many labels are taken for wrong.
 
     Examples
     --------
@@ -537,7 +538,8 @@ def _judged(
     if pred_probs is not None:
         if classifier is not None:
             raise ValueError("give a classifier or pred_probs, not both")
-        X, classifier = _log_probabilities(pred_probs, codes, len(known), weights), VolMin()
+        # Without its guard, which takes flips of few classes for overlap, so that fewer of them would be ranked first.
+        X, classifier = _log_probabilities(pred_probs, codes, len(known), weights), VolMin(guard=False)
     model = clone(_check_classifier(classifier, X))
     (X,) = indexable(X)
     data = (X, codes, weights)

@@ -197,8 +197,7 @@ def _estimated(
             "T treats such labels as correct. Draw a larger sample, or give T",
             stacklevel=3,
         )
-    default = VolMin(guard=True)  # that of the classifier itself
-    part, estimator = resolve_transition(None, default, X, codes, seen, weights)
+    part, estimator = resolve_transition(None, VolMin(), X, codes, seen, weights)
     T, std = np.eye(len(classes)), np.zeros((len(classes), len(classes)))
     places = np.searchsorted(classes, seen)
     T[np.ix_(places, places)] = part

@@ -24,7 +24,7 @@ NAMED = 5  # features in a warning
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TransitionClassifier(LinearClassifier):
-    """Shared base of the linear classifiers that use T: an array, an estimator or None for a guarded VolMin."""
+    """Shared base of the linear classifiers that use T: an array, an estimator or None for VolMin."""
 
     transition: Any = field(default=None, kw_only=False)
     classes: ArrayLike | None = None
@@ -57,7 +57,7 @@ class TransitionClassifier(LinearClassifier):
     def _set_transition(self, X: Any, codes: IntArray, weights: FloatArray | None) -> None:
         T, sparse_T = self.transition, self._keep_sparse
         seed = self.random_state
-        default: Any = RidgeEM() if suits_ridge(X, len(self.classes_)) else VolMin(guard=True, random_state=seed)
+        default: Any = RidgeEM() if suits_ridge(X, len(self.classes_)) else VolMin(random_state=seed)
         found = resolve_transition(T, default, X, codes, self.classes_, weights, keep_sparse=sparse_T)
         self.transition_, self.transition_estimator_ = found
 

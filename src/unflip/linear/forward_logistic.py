@@ -43,7 +43,7 @@ class ForwardLogisticClassifier(VolMin):
         estimated together with the model.
     volume, alpha, scaling, rounds, guard, max_iter, tol, classes, random_state
         As in :class:`unflip.transition.VolMin`; ``random_state`` also seeds the sample of :meth:`fit_source`,
-        whose passes end at ``tol`` (1e-4 if None), and which has no guard for more rows than the sample.
+        whose passes end at ``tol`` (1e-4 if None).
 
     Attributes
     ----------
@@ -99,8 +99,9 @@ class ForwardLogisticClassifier(VolMin):
         """Fit to data that may not fit into memory, or onto one machine: loss and gradient are sums over blocks.
 
         One pass sums up the features, one draws a sample. T and a first model are estimated from the sample as ``fit``
-        does, and then L-BFGS minimizes the loss of all rows from there, one pass per iteration. If T is not given, it
-        is fitted in the same passes. If the sample holds all rows, the answer is that of ``fit``.
+        does, and then L-BFGS minimizes the loss of all rows from there, one pass per iteration. T stays that of the
+        sample, unless ``guard`` is False: then it is fitted in the same passes. If the sample holds all rows, the
+        answer is that of ``fit``.
 
         Parameters
         ----------
@@ -154,7 +155,7 @@ class ForwardLogisticClassifier(VolMin):
         T = self.transition_
         stop: dict[str, Any] = {"gtol": 1e-4 if self.tol is None else self.tol, "maxiter": MOST_PASSES}
         start = to_parameters(problem, self.coef_ * scale, self.intercept_ + self.coef_ @ sums.mean, T)
-        if self.transition is not None:
+        if self.transition is not None or self.guard:
 
             def loss(theta: FloatArray) -> tuple[float, FloatArray]:
                 value, g_U, g_b, _ = problem.loss(*problem.unpack(theta), T)

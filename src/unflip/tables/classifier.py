@@ -28,7 +28,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     :class:`~unflip.CorrectedClassifier` and :class:`~unflip.transition.VolMin` get the numbers in their own units,
     because they choose the scale themselves; other classifiers get standardized numbers. If the classifier is a linear
-    one that needs T and was not given one, ``VolMin(guard=True)`` estimates it.
+    one that needs T and was not given one, VolMin estimates it.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class TableClassifier(Savable, ClassifierMixin, BaseEstimator):
             given = {key: params.get(key) for key in ("classes", "random_state")}
             classes, codes = check_labels(y, params.get("classes"))
             T, estimator = resolve_transition(
-                transition, registry.make("VolMin", guard=True, **given), features, codes, classes, weights
+                transition, registry.make("VolMin", **given), features, codes, classes, weights
             )
             classifier.set_params(transition=T)
         self.classifier_ = classifier.fit(self.standardized(features), y, **further)

@@ -1,4 +1,4 @@
-"""Noise or overlapping classes: what bounds T, and whether the labels call for noise, and for more than one rate."""
+"""Noise or overlapping classes: the shapes that T may have, what bounds it, and which shape the labels call for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import softmax
+from scipy.special import betaln, digamma, gammaln, softmax
 from scipy.stats import beta
 
 from unflip._validation import FloatArray, IntArray
 from unflip.core.ldce import solve_prior, well_conditioned
+from unflip.core.posterior import bayes
 from unflip.noise import symmetric
-from unflip.transition._cross_fit import em_transition
 
 REGIONS = (10, 15, 20, 30, 50, 80, 120, 200)  # sizes of the regions that bound the diagonal
 LEVEL = 0.1  # the probability that the bound of a class is wrong, over all models and regions
@@ -24,40 +24,153 @@ EXCHANGED = 0.05  # see one_way
 SHARPNESS = (0.5, 4.0)  # of temperatures; models that know nothing would be flattened until a bias decides
 MIXING = 100.0  # precision of the prior of what mixes the classes in a calibration
 MIXED = range(3, 21)  # numbers of classes with such a calibration: two are not mixed, and for many it takes long
-STEPS = 30  # of EM
+STEPS = 30  # of EM; more changed T by less than its error
+POSSIBLE = 0.001  # of T that is spread evenly, so that no flip is ruled out
+SETTLED = 1e-4  # EM ends if no entry of T changes by more
 SAME = 1e-9  # probabilities that differ by less are equal but for rounding
 
 
 def guarded(
     T: FloatArray, held_out: Callable[[FloatArray], FloatArray], codes: IntArray, w: FloatArray, folds: NDArray[Any]
 ) -> FloatArray:
-    """Return T if the labels call for it, otherwise the symmetric T or the identity.
+    """Return the T that the labels call for: one with several rates, the symmetric one, or the identity.
 
-    ``held_out(T)`` returns clean posteriors (n, c) of rows that the models, fitted through T, did not see. A T with
-    many rates must explain the labels better than one rate and than no noise by 2.5 standard errors, and so must rates
-    fitted to the other ``folds``, because on the same labels they would win by their number alone. One rate and no
-    noise may mix the classes by calibration, which T does, too (for 3 to 20 classes). A T that passes respects the
-    bounds that the posteriors without noise give, and loses the flips that two classes exchange. One rate must lead no
-    noise by half a standard error. A symmetric T does not change which class is the likeliest, so it does little harm.
-    The weights w count: a row of weight 2 is two rows.
+    ``held_out(T)`` returns clean posteriors (n, c) of rows that the models, fitted through T, did not see; T is a first
+    guess. Both shapes with several rates are fitted to the posteriors through the guess, and once more through what
+    that gives. Each must explain the labels better than one rate and than no noise by 2.5 standard errors, and so must
+    its rates if they are fitted to the other ``folds``, because on the same labels they would win by their number
+    alone; of two that do, the likelier one is taken. One rate and no noise may mix the classes by calibration, which T
+    does, too (for 3 to 20 classes). A T that passes respects the bounds that the posteriors without noise give, and
+    loses the flips that two classes exchange. One rate must lead no noise by half a standard error. A symmetric T does
+    not change which class is the likeliest, so it does little harm. The weights w count: a row of weight 2 is two rows.
     """
     c = len(T)
     prior: FloatArray = np.bincount(codes, w / w.sum(), minlength=c).astype(np.float64)
     q = (w.sum() * held_out(np.eye(c)) + prior) / (w.sum() + 1)  # no label is ruled out
+    bounds = lower_bounds(q, codes, w=w)
     p = held_out(T)
     through_one = held_out(symmetric(c, even_rate(p, codes, w)))
     even = symmetric(c, even_rate(through_one, codes, w))
-    none = _best_calibrated(q, np.eye(c), codes, w, folds)
-    one = _best_calibrated(through_one, even, codes, w, folds)
-    many = np.empty(len(codes))
-    for seen, test in ((folds != fold, folds == fold) for fold in np.unique(folds)):
-        rates = em_transition(p[seen], codes[seen], even, steps=STEPS, sample_weight=w[seen], shrink=c > 2)
-        many[test] = np.log(label_probability(p[test], codes[test], rates))
-    explained = (many, np.log(label_probability(p, codes, T)))
-    if all(_lead(found - rival, w) > UNEVEN for found in explained for rival in (none, one)):
-        T = repaired(T, lower_bounds(q, codes, w=w))
+    rivals = [_best_calibrated(q, np.eye(c), codes, w, folds), _best_calibrated(through_one, even, codes, w, folds)]
+    passed = []
+    for step in (one_target, learned_rows):
+        guess = repaired(fitted_shape(p, codes, w, T, step), bounds)
+        through = held_out(guess)
+        found = fitted_shape(through, codes, w, guess, step)
+        unseen = np.empty(len(codes))
+        for seen, test in ((folds != fold, folds == fold) for fold in np.unique(folds)):
+            rates = fitted_shape(through[seen], codes[seen], w[seen], found, step)
+            unseen[test] = np.log(label_probability(through[test], codes[test], rates))
+        explained = (unseen, np.log(label_probability(through, codes, found)))
+        if all(_lead(one - rival, w) > UNEVEN for one in explained for rival in rivals):
+            passed.append((float(w @ unseen), found))
+    if passed:
+        T = repaired(max(passed, key=lambda one: one[0])[1], bounds)
         return T if c == 2 else one_way(T, prior)
+    none, one = rivals
     return even if _lead(one - none, w) > EVIDENCE else np.eye(c)
+
+
+def shared_rate(N: FloatArray) -> FloatArray:
+    """Return the diagonal and the flat rest that all classes share, for expected counts N of (clean, noisy)."""
+    c = len(N)
+    rate = 1 - np.trace(N) / N.sum()
+    return np.where(np.eye(c, dtype=bool), 1 - rate, rate / max(c - 1, 1))
+
+
+def learned_rows(N: FloatArray) -> FloatArray:
+    """Return the M-step whose rows lean on each other as much as they are alike.
+
+    The noise rate of a class comes from a Beta distribution around the common rate r, and the shares of its flips from
+    a Dirichlet distribution. How narrow the first and how even the second is, k and s, is what makes the counts
+    likeliest: symmetric noise gives a large s, flips between few pairs of classes a small one. With flips F[i, j] =
+    N[i, j] for j != i and psi the digamma function::
+
+        rate_i  =  (sum_j F[i, j] + k r) / (sum_j N[i, j] + k)
+        T[i, j]  ~  rate_i exp(psi(F[i, j] + s / (c - 1)) - psi(sum_j F[i, j] + s))      (variational Bayes)
+
+    exp(psi(n)) is about n - 1/2, and next to nothing below one: with a small s, a few flips are taken for chance.
+    """
+    c = len(N)
+    if c == 1:
+        return np.ones((1, 1))
+    off = ~np.eye(c, dtype=bool)
+    flips = N[off].reshape(c, c - 1)
+    flipped, kept = flips.sum(axis=1), np.diag(N)
+    r = float(np.clip(flipped.sum() / N.sum(), 1e-4, 1 - 1e-4))
+
+    def evenness(s: float) -> float:
+        a = s / (c - 1)
+        return float(np.sum(gammaln(s) - gammaln(flipped + s)) + np.sum(gammaln(flips + a) - gammaln(a)))
+
+    def narrowness(k: float) -> float:
+        return float(np.sum(betaln(kept + k * (1 - r), flipped + k * r) - betaln(k * (1 - r), k * r)))
+
+    s = max((c - 1) * np.geomspace(0.01, 100, 15), key=evenness)
+    k = max(np.geomspace(1, 1000, 12), key=narrowness)
+    rate = (flipped + k * r) / (N.sum(axis=1) + k)
+    shares = np.exp(digamma(flips + s / (c - 1)) - digamma(flipped + s)[:, np.newaxis])
+    T = np.diag(1 - rate)
+    T[off] = (rate[:, np.newaxis] * shares / shares.sum(axis=1, keepdims=True)).ravel()
+    return possible(T)
+
+
+def one_target(N: FloatArray) -> FloatArray:
+    """Return the M-step for classes that keep their labels or lose them to one other class, all at the same rate r::
+
+        T[i]  =  e_i   or   (1 - r) e_i + r e_t(i)
+
+    The target t(i) is the most frequent flip, if it explains the counts of row i better than none: by more than the
+    log c that it takes to name one of c - 1 targets or none. Pair flips and flips into one class are of this kind.
+    """
+    c = len(N)
+    if c == 1:
+        return np.ones((1, 1))
+    rows, kept = np.arange(c), np.diag(N)
+    target = np.where(np.eye(c, dtype=bool), -1, N).argmax(axis=1)
+    lost = N[rows, target]
+    flips, r = np.ones(c, dtype=bool), 0.0
+    for _ in range(c):
+        r = float(np.clip(lost[flips].sum() / max((lost + kept)[flips].sum(), 1e-9), 0.01, 0.49))
+        chance = POSSIBLE / c
+        gain = kept * np.log1p(-r) + lost * np.log(r) - kept * np.log1p(-chance) - lost * np.log(chance)
+        before, flips = flips, gain > np.log(c)
+        if not flips.any() or np.array_equal(before, flips):
+            break
+    T = np.eye(c)
+    T[rows[flips], rows[flips]] = 1 - r
+    T[rows[flips], target[flips]] = r
+    return possible(T)
+
+
+def possible(T: FloatArray) -> FloatArray:
+    """Return T without zeros, which EM could not leave."""
+    return (1 - POSSIBLE) * T + POSSIBLE / len(T)
+
+
+# From one number to c (c - 1): the likelihood of held-out labels chooses.
+SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "symmetric": shared_rate,
+    "one target": one_target,
+    "learned": learned_rows,
+}
+
+
+def fitted_shape(
+    p: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray, step: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
+    """Return T of a shape, given by its M-step, that explains the labels of rows with clean posteriors p, by EM."""
+    for _ in range(STEPS):
+        before, T = T, step(expected_counts(p, codes, w, T))
+        if np.abs(T - before).max() < SETTLED:
+            break
+    return T
+
+
+def expected_counts(p: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) -> FloatArray:
+    """Return the expected number of rows that are clean i and noisy j, shape (c, c)."""
+    R = bayes(p, codes, T) * w[:, np.newaxis]
+    return np.stack([np.bincount(codes, R[:, i], minlength=len(T)) for i in range(len(T))])
 
 
 def _best_calibrated(p: FloatArray, T: FloatArray, codes: IntArray, w: FloatArray, folds: NDArray[Any]) -> FloatArray:

@@ -1,7 +1,7 @@
 """T from the out-of-fold posteriors of several models, and whether noise explains the labels at all."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import betaln, digamma, gammaln, softmax
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
@@ -40,13 +40,17 @@ from unflip.transition._evidence import (
     EVIDENCE,
     LEVEL,
     MIXED,
+    SHAPES,
     SHARPNESS,
+    STEPS,
     UNEVEN,
     WORST_CONDITION,
+    expected_counts,
     lower_bounds,
     mixing_map,
     one_way,
     repaired,
+    shared_rate,
 )
 from unflip.transition._row_order import in_caller_order, row_order
 from unflip.transition.ridge import RidgeModel
@@ -57,101 +61,14 @@ Folds = list[tuple[IntArray, IntArray]]
 VAIN = 0.5  # standard errors by which a bias of the classes must raise the accuracy on the labels as they are
 CERTAIN = 3.0  # standard errors from which on noise alone explains the labels; below, both explanations are averaged
 SURE, SURE_ROWS = 0.9, 0.05  # the probability of their class that so many rows must have, or noise is never certain
-POSSIBLE = 0.001  # of T that is spread evenly, so that no flip is ruled out
 LEAST_RATE = 0.02  # a smaller estimated noise rate counts as none
 SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
 UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
-STEPS = 30  # of EM; more changed T by less than its error
 MOST_ROWS = 10_000  # that the models of a fold learn from
 WIDEST_TREES = 5_000  # features times classes; boosted trees beyond it would take longer than all other models
 CENTERS = 300  # of the radial features of the kernel model
 KERNEL_ROWS = 50_000  # beyond which these features would fill the memory
 LEAST_PER_CLASS = 3  # rows of the largest class per fold, below which nothing is estimated
-
-
-def shared_rate(N: FloatArray) -> FloatArray:
-    """Return the diagonal and the flat rest that all classes share, for expected counts N of (clean, noisy)."""
-    c = len(N)
-    rate = 1 - np.trace(N) / N.sum()
-    return np.where(np.eye(c, dtype=bool), 1 - rate, rate / max(c - 1, 1))
-
-
-def learned_rows(N: FloatArray) -> FloatArray:
-    """Return the M-step whose rows lean on each other as much as they are alike.
-
-    The noise rate of a class comes from a Beta distribution around the common rate r, and the shares of its flips from
-    a Dirichlet distribution. How narrow the first and how even the second is, k and s, is what makes the counts
-    likeliest: symmetric noise gives a large s, flips between few pairs of classes a small one. With flips F[i, j] =
-    N[i, j] for j != i and psi the digamma function::
-
-        rate_i  =  (sum_j F[i, j] + k r) / (sum_j N[i, j] + k)
-        T[i, j]  ~  rate_i exp(psi(F[i, j] + s / (c - 1)) - psi(sum_j F[i, j] + s))      (variational Bayes)
-
-    exp(psi(n)) is about n - 1/2, and next to nothing below one: with a small s, a few flips are taken for chance.
-    """
-    c = len(N)
-    if c == 1:
-        return np.ones((1, 1))
-    off = ~np.eye(c, dtype=bool)
-    flips = N[off].reshape(c, c - 1)
-    flipped, kept = flips.sum(axis=1), np.diag(N)
-    r = float(np.clip(flipped.sum() / N.sum(), 1e-4, 1 - 1e-4))
-
-    def evenness(s: float) -> float:
-        a = s / (c - 1)
-        return float(np.sum(gammaln(s) - gammaln(flipped + s)) + np.sum(gammaln(flips + a) - gammaln(a)))
-
-    def narrowness(k: float) -> float:
-        return float(np.sum(betaln(kept + k * (1 - r), flipped + k * r) - betaln(k * (1 - r), k * r)))
-
-    s = max((c - 1) * np.geomspace(0.01, 100, 15), key=evenness)
-    k = max(np.geomspace(1, 1000, 12), key=narrowness)
-    rate = (flipped + k * r) / (N.sum(axis=1) + k)
-    shares = np.exp(digamma(flips + s / (c - 1)) - digamma(flipped + s)[:, np.newaxis])
-    T = np.diag(1 - rate)
-    T[off] = (rate[:, np.newaxis] * shares / shares.sum(axis=1, keepdims=True)).ravel()
-    return possible(T)
-
-
-def one_target(N: FloatArray) -> FloatArray:
-    """Return the M-step for classes that keep their labels or lose them to one other class, all at the same rate r::
-
-        T[i]  =  e_i   or   (1 - r) e_i + r e_t(i)
-
-    The target t(i) is the most frequent flip, if it explains the counts of row i better than none: by more than the
-    log c that it takes to name one of c - 1 targets or none. Pair flips and flips into one class are of this kind.
-    """
-    c = len(N)
-    if c == 1:
-        return np.ones((1, 1))
-    rows, kept = np.arange(c), np.diag(N)
-    target = np.where(np.eye(c, dtype=bool), -1, N).argmax(axis=1)
-    lost = N[rows, target]
-    flips, r = np.ones(c, dtype=bool), 0.0
-    for _ in range(c):
-        r = float(np.clip(lost[flips].sum() / max((lost + kept)[flips].sum(), 1e-9), 0.01, 0.49))
-        chance = POSSIBLE / c
-        gain = kept * np.log1p(-r) + lost * np.log(r) - kept * np.log1p(-chance) - lost * np.log(chance)
-        before, flips = flips, gain > np.log(c)
-        if not flips.any() or np.array_equal(before, flips):
-            break
-    T = np.eye(c)
-    T[rows[flips], rows[flips]] = 1 - r
-    T[rows[flips], target[flips]] = r
-    return possible(T)
-
-
-def possible(T: FloatArray) -> FloatArray:
-    """Return T without zeros, which EM could not leave."""
-    return (1 - POSSIBLE) * T + POSSIBLE / len(T)
-
-
-# From one number to c (c - 1): the likelihood of held-out labels chooses.
-SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "symmetric": shared_rate,
-    "one target": one_target,
-    "learned": learned_rows,
-}
 
 
 class Stack(NamedTuple):
@@ -343,7 +260,7 @@ class StackedEM(BaseEstimator):
         if self.joint:
             with warnings.catch_warnings():  # it is one start of several, which need not be exact
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                volmin = VolMin(classes=np.arange(c)).fit(numbers, codes, sample_weight=weights)
+                volmin = VolMin(guard=False, classes=np.arange(c)).fit(numbers, codes, sample_weight=weights)
             self.scaling_, self.linear_transition_ = volmin.scaling_, volmin.transition_
             linear = partial(self._linear, numbers, codes, weights)
             self.names_ = ["joint logistic", *self.names_]
@@ -526,12 +443,6 @@ def temperature(p: FloatArray, codes: IntArray, T: FloatArray, w: FloatArray) ->
         return -float(w @ np.log(np.maximum(q, 1e-12)))
 
     return float(np.exp(minimize_scalar(loss, bounds=np.log(SHARPNESS), method="bounded", options={"xatol": 0.02}).x))
-
-
-def expected_counts(p: FloatArray, codes: IntArray, w: FloatArray, T: FloatArray) -> FloatArray:
-    """Return the expected number of rows that are clean i and noisy j, shape (c, c)."""
-    R = bayes(p, codes, T) * w[:, np.newaxis]
-    return np.stack([np.bincount(codes, R[:, i], minlength=len(T)) for i in range(len(T))])
 
 
 def fit_stack(posteriors: Sequence[FloatArray], codes: IntArray, w: FloatArray, T: FloatArray, step: Any) -> Stack:

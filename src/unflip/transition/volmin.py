@@ -62,8 +62,9 @@ class VolMin(LinearClassifier):
         variance is one. "auto" uses whichever better predicts noisy labels that the model did not see; see Notes.
     rounds : int, default=5
         Largest number of rounds of cross-fitting that refine T after the minimum volume; 0 means none.
-    guard : bool, default=False
-        Whether T must explain held-out labels clearly better than symmetric noise and no noise do; see Notes.
+    guard : bool, default=True
+        Whether T must explain held-out labels clearly better than symmetric noise and no noise do; see Notes. Without
+        it, T is that of minimum volume and cross-fitting, whatever the labels say about it.
     max_iter : int, default=1000
         Largest number of L-BFGS iterations.
     tol : float or None, default=None
@@ -114,12 +115,13 @@ class VolMin(LinearClassifier):
     the order of the rows nor from the units of the features.
 
     *Guard.* Where the classes overlap, or are not linear in the features, T takes the errors of the model for noise.
-    With ``guard``, the model through T must explain held-out labels better than the same model does without noise, and
-    with one rate for all flips, by 2.5 standard errors; with 3 to 20 classes, both rivals may mix them by calibration,
-    which T does, too. Otherwise T is the symmetric one, or the identity. A T that passes has no diagonal below the
-    bounds that :class:`StackedEM` describes, and loses the flips that two classes exchange. This is the default T of
-    :class:`~unflip.linear.MCLDCEClassifier` and of the other linear classifiers that take T. The guard needs
-    cross-fitting, and leaves wide sparse data alone; ``loss_`` and ``n_iter_`` are those of minimum volume.
+    With ``guard``, that T is only the start of two others, whose shapes :class:`StackedEM` describes: "one target" and
+    "learned". The model through one of them must explain held-out labels better than the same model does without noise,
+    and with one rate for all flips, by 2.5 standard errors; with 3 to 20 classes, both rivals may mix them by
+    calibration, which T does, too. If both pass, the likelier one is taken; if none, T is the symmetric one, or the
+    identity. A T that passes has no diagonal below the bounds that StackedEM describes, and loses the flips that two
+    classes exchange. A fit takes about twice as long. The guard needs cross-fitting, and leaves wide sparse data alone;
+    ``loss_`` and ``n_iter_`` are those of minimum volume.
 
     *Wide sparse data.* A sparse X with more than 1,024 features, such as TF-IDF, takes another path if ``rounds`` > 0
     and there are at least five distinct rows per class: all features share one scale, nothing is whitened, and minimum
@@ -172,7 +174,7 @@ class VolMin(LinearClassifier):
         alpha: float = 0.004,
         scaling: str = "auto",
         rounds: int = 5,
-        guard: bool = False,
+        guard: bool = True,
         max_iter: int = 1000,
         tol: float | None = None,
         classes: ArrayLike | None = None,
