@@ -37,12 +37,13 @@ def guarded(
 
     ``held_out(T)`` returns clean posteriors (n, c) of rows that the models, fitted through T, did not see; T is a first
     guess. Both shapes with several rates are fitted to the posteriors through the guess, and once more through what
-    that gives. Each must explain the labels better than one rate and than no noise by 2.5 standard errors, and so must
-    its rates if they are fitted to the other ``folds``, because on the same labels they would win by their number
-    alone; of two that do, the likelier one is taken. One rate and no noise may mix the classes by calibration, which T
-    does, too (for 3 to 20 classes). A T that passes respects the bounds that the posteriors without noise give, and
-    loses the flips that two classes exchange. One rate must lead no noise by half a standard error. A symmetric T does
-    not change which class is the likeliest, so it does little harm. The weights w count: a row of weight 2 is two rows.
+    that gives. Then they respect the bounds that the posteriors without noise give, and lose the flips that two classes
+    exchange. What is left must explain the labels better than one rate and than no noise by 2.5 standard errors, with
+    models fitted through it, and so must rates that are fitted to the other ``folds``, because on the same labels they
+    would win by their number alone; of two shapes that pass, the likelier one is taken. One rate and no noise may mix
+    the classes by calibration, which T does, too (for 3 to 20 classes). One rate must lead no noise by half a standard
+    error. A symmetric T does not change which class is the likeliest, so it does little harm. The weights w count: a
+    row of weight 2 is two rows.
     """
     c = len(T)
     prior: FloatArray = np.bincount(codes, w / w.sum(), minlength=c).astype(np.float64)
@@ -51,8 +52,13 @@ def guarded(
     p = held_out(T)
     through_one = held_out(symmetric(c, even_rate(p, codes, w)))
     even = symmetric(c, even_rate(through_one, codes, w))
-    rivals = [_best_calibrated(q, np.eye(c), codes, w, folds), _best_calibrated(through_one, even, codes, w, folds)]
-    passed = []
+    none = _best_calibrated(q, np.eye(c), codes, w, folds)
+    one = _best_calibrated(through_one, even, codes, w, folds)
+
+    def leads(explained: FloatArray) -> bool:
+        return min(_lead(explained - none, w), _lead(explained - one, w)) > UNEVEN
+
+    passed: list[tuple[float, FloatArray]] = []
     for step in (one_target, learned_rows):
         guess = repaired(fitted_shape(p, codes, w, T, step), bounds)
         through = held_out(guess)
@@ -61,13 +67,13 @@ def guarded(
         for seen, test in ((folds != fold, folds == fold) for fold in np.unique(folds)):
             rates = fitted_shape(through[seen], codes[seen], w[seen], found, step)
             unseen[test] = np.log(label_probability(through[test], codes[test], rates))
-        explained = (unseen, np.log(label_probability(through, codes, found)))
-        if all(_lead(one - rival, w) > UNEVEN for one in explained for rival in rivals):
-            passed.append((float(w @ unseen), found))
+        if leads(unseen):
+            found = repaired(found, bounds)
+            found = found if c == 2 else one_way(found, prior)
+            if leads(np.log(label_probability(held_out(found), codes, found))):
+                passed.append((float(w @ unseen), found))
     if passed:
-        T = repaired(max(passed, key=lambda one: one[0])[1], bounds)
-        return T if c == 2 else one_way(T, prior)
-    none, one = rivals
+        return max(passed, key=lambda likely: likely[0])[1]
     return even if _lead(one - none, w) > EVIDENCE else np.eye(c)
 
 

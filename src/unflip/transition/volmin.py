@@ -116,11 +116,11 @@ class VolMin(LinearClassifier):
 
     *Guard.* Where the classes overlap, or are not linear in the features, T takes the errors of the model for noise.
     With ``guard``, that T is only the start of two others, whose shapes :class:`StackedEM` describes: "one target" and
-    "learned". The model through one of them must explain held-out labels better than the same model does without noise,
+    "learned". Neither has a diagonal below the bounds that StackedEM describes, nor the flips that two classes
+    exchange. The model through one of them must explain held-out labels better than the same model does without noise,
     and with one rate for all flips, by 2.5 standard errors; with 3 to 20 classes, both rivals may mix them by
-    calibration, which T does, too. If both pass, the likelier one is taken; if none, T is the symmetric one, or the
-    identity. A T that passes has no diagonal below the bounds that StackedEM describes, and loses the flips that two
-    classes exchange. A fit takes about twice as long. The guard needs cross-fitting, and leaves wide sparse data alone;
+    calibration, which T does, too. If both pass, the likelier one is taken; if none does, T is the symmetric one or the
+    identity. A fit takes about twice as long. The guard needs cross-fitting, and leaves wide sparse data alone;
     ``loss_`` and ``n_iter_`` are those of minimum volume.
 
     *Wide sparse data.* A sparse X with more than 1,024 features, such as TF-IDF, takes another path if ``rounds`` > 0
