@@ -118,7 +118,7 @@ class TestFitSource:
         assert transition_error(model.transition_, T) < transition_error(start.transition_, T)
 
     def test_a_guarded_t_is_that_of_the_sample(self, data):
-        """All rows would give T several rates again, although the sample did not call for them."""
+        """All rows would give T several rates again, if the sample did not call for them."""
         X, y, _ = data
         model = ForwardLogisticClassifier(random_state=3).fit_source((X, y), sample_size=600, rows=1000)
         assert model.n_passes_ > 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import binom
-from sklearn.datasets import load_digits, make_moons
+from sklearn.datasets import load_digits, make_blobs, make_moons
 
 from unflip import MCLDCEClassifier
 from unflip.metrics import transition_error
@@ -176,7 +176,7 @@ class TestGuard:
         np.testing.assert_allclose(self.verdict(T, T), T, atol=0.02)
 
     def test_flips_of_few_classes_need_few_labels(self):
-        """One rate and a target for two of ten classes are easier to prove than 90 rates."""
+        """Two of ten classes flip: 90 free rates could not be proved by 600 labels."""
         T = asymmetric(10, {1: (0, 0.4), 2: (0, 0.4)})
         np.testing.assert_allclose(self.verdict(T, symmetric(10, 0.2), n=600), T, atol=0.1)
 
@@ -196,6 +196,25 @@ class TestGuard:
         """Even where classes overlap."""
         found = self.verdict(np.eye(4), pairflip(4, 0.3), spread=spread)
         assert transition_error(found, np.eye(4)) < 0.02
+
+    def test_flips_that_two_classes_exchange_are_taken_for_overlap(self):
+        found = self.verdict(asymmetric(4, {0: (1, 0.4), 1: (0, 0.4)}), pairflip(4, 0.3))
+        assert found[0, 1] + found[1, 0] < 0.2
+
+    def test_what_says_nothing_is_not_noise(self):
+        """Labels that are independent of the features would fit any rate."""
+        random = np.random.default_rng(0)
+        for c in (2, 3, 5):
+            y = random.integers(c, size=600)
+            flat = np.full((600, c), 1 / c) + random.normal(0, 1e-3, (600, c))
+            found = guarded(
+                symmetric(c, 0.5),
+                lambda _, p=flat: p / p.sum(axis=1, keepdims=True),
+                y,
+                np.ones(600),
+                np.arange(600) % 5,
+            )
+            np.testing.assert_array_equal(found, np.eye(c))
 
     def test_two_classes(self):
         T = np.array([[1.0, 0.0], [0.3, 0.7]])
@@ -239,6 +258,24 @@ class TestGuardedVolMin:
             np.testing.assert_allclose(
                 VolMin().fit(np.tile(X, (3, 1)), np.tile(noisy, 3)).transition_, weighted, atol=1e-3
             )
+
+    @pytest.mark.parametrize("T", [symmetric(3, 0.4), pairflip(3, 0.3)])
+    def test_classes_without_labels_change_nothing(self, T):
+        X, y = make_blobs(600, centers=3, random_state=0)
+        noisy = corrupt(y, T, random_state=0)
+        few, many = (VolMin(classes=range(c)).fit(X, noisy).transition_ for c in (3, 8))
+        np.testing.assert_allclose(many[:3, :3], few, atol=0.02)
+        np.testing.assert_allclose(many[3:, 3:], np.eye(5), atol=1e-3)
+
+    @pytest.mark.parametrize("c", [3, 6])
+    def test_classes_that_overlap_are_not_noise(self, c):
+        for seed in range(3):
+            X, y = make_blobs(900, centers=c, cluster_std=3.0, random_state=seed)
+            assert transition_error(VolMin().fit(X, y).transition_, np.eye(c)) < 0.05
+
+    def test_constant_features(self):
+        y = np.random.default_rng(5).integers(5, size=600)
+        assert VolMin().fit(np.ones((600, 3)), y).transition_.shape == (5, 5)
 
     def test_guard_must_be_a_bool(self):
         with pytest.raises(ValueError, match="guard must be True or False; got 'yes'"):

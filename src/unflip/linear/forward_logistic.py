@@ -28,8 +28,8 @@ MOST_PASSES = 60  # iterations over all rows; from the start that a sample gives
 class ForwardLogisticClassifier(VolMin):
     """Logistic regression on noisy labels that explains them through T, and so predicts the clean class.
 
-    If T is given, only the model is fitted (forward correction, Patrini et al. 2017); if not, T is estimated together
-    with it, as in :class:`unflip.transition.VolMin`, which has the same solver, parameters and attributes::
+    If T is given, only the model is fitted (forward correction, Patrini et al. 2017); if not, T is estimated
+    first, as in :class:`unflip.transition.VolMin`, which has the same solver, parameters and attributes::
 
         min  (1/n) sum_i w_i (-log (softmax(W x_i + b) T)[y_i])  +  (penalty / 2n) |W|^2
 
@@ -40,7 +40,7 @@ class ForwardLogisticClassifier(VolMin):
     ----------
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None, T is
-        estimated together with the model.
+        estimated.
     volume, alpha, scaling, rounds, guard, max_iter, tol, classes, random_state
         As in :class:`unflip.transition.VolMin`; ``random_state`` also seeds the sample of :meth:`fit_source`,
         whose passes end at ``tol`` (1e-4 if None).
@@ -99,9 +99,9 @@ class ForwardLogisticClassifier(VolMin):
         """Fit to data that may not fit into memory, or onto one machine: loss and gradient are sums over blocks.
 
         One pass sums up the features, one draws a sample. T and a first model are estimated from the sample as ``fit``
-        does, and then L-BFGS minimizes the loss of all rows from there, one pass per iteration. T stays that of the
-        sample, unless ``guard`` is False: then it is fitted in the same passes. If the sample holds all rows, the
-        answer is that of ``fit``.
+        does, and then L-BFGS minimizes the loss of all rows from there, one pass per iteration. If T is not given, it
+        is fitted in the same passes, unless the guard found that the sample does not call for several rates: then T
+        stays that of the sample. If the sample holds all rows, the answer is that of ``fit``.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class ForwardLogisticClassifier(VolMin):
         T = self.transition_
         stop: dict[str, Any] = {"gtol": 1e-4 if self.tol is None else self.tol, "maxiter": MOST_PASSES}
         start = to_parameters(problem, self.coef_ * scale, self.intercept_ + self.coef_ @ sums.mean, T)
-        if self.transition is not None or self.guard:
+        if self.transition is not None or (self.guard and _is_even(T)):
 
             def loss(theta: FloatArray) -> tuple[float, FloatArray]:
                 value, g_U, g_b, _ = problem.loss(*problem.unpack(theta), T)
@@ -171,6 +171,13 @@ class ForwardLogisticClassifier(VolMin):
         self.class_prior_ = prior / prior.sum()
         self.coef_ = W / scale
         self.intercept_ = b - self.coef_ @ sums.mean
+
+
+def _is_even(T: FloatArray) -> bool:
+    """Return whether T has one rate for all flips, or none."""
+    seen = np.diag(T) < 1  # a class without labels keeps its row of the identity
+    off = T[np.ix_(seen, seen)][~np.eye(int(seen.sum()), dtype=bool)]
+    return not len(off) or float(np.ptp(off)) < 1e-9
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ MIXING = 100.0  # precision of the prior of what mixes the classes in a calibrat
 MIXED = range(3, 21)  # numbers of classes with such a calibration: two are not mixed, and for many it takes long
 STEPS = 30  # of EM; more changed T by less than its error
 POSSIBLE = 0.001  # of T that is spread evenly, so that no flip is ruled out
+SILENT = 0.94  # of the rate at which labels are independent of their class: close to the largest that is tried
 SETTLED = 1e-4  # EM ends if no entry of T changes by more
 SAME = 1e-9  # probabilities that differ by less are equal but for rounding
 
@@ -74,7 +75,8 @@ def guarded(
                 passed.append((float(w @ unseen), found))
     if passed:
         return max(passed, key=lambda likely: likely[0])[1]
-    return even if _lead(one - none, w) > EVIDENCE else np.eye(c)
+    silent = 1 - even[0, 0] > SILENT * (1 - 1 / c)  # the features say nothing about the labels, nor about noise
+    return np.eye(c) if silent or _lead(one - none, w) <= EVIDENCE else even
 
 
 def shared_rate(N: FloatArray) -> FloatArray:

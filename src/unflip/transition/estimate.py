@@ -38,13 +38,12 @@ def estimate_transition(
         :class:`unflip.AnnotatorModel` and :class:`unflip.CorrectedClassifier`, and there is no ``method``. Rows whose
         label is missing are left out, with a warning that counts them.
     method : str, estimator or None, default=None
-        If None, :class:`VolMin` is used, which returns the identity where the labels do not call for noise; for a
-        sparse X with more than 1,024 features, such as TF-IDF, :class:`RidgeEM`, which is faster than one logistic
-        regression there, or up to four times as slow with two classes. "volmin" (:class:`VolMin`), "ridge-em"
-        (:class:`RidgeEM`), "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t"
-        (:class:`DualT`), "hoc" (:class:`HOC`), "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or
-        "crossfit-em" (:class:`CrossFitEM`); or any estimator with ``fit(X, y)`` and ``transition_``, which is
-        cloned.
+        If None, :class:`VolMin` is used, which returns the identity unless its model calls for noise; for a sparse X
+        with more than 1,024 features, such as TF-IDF, :class:`RidgeEM`, which is faster than one logistic regression
+        there, or up to four times as slow with two classes. "volmin" (:class:`VolMin`), "ridge-em" (:class:`RidgeEM`),
+        "stacked-em" (:class:`StackedEM`), "anchor" (:class:`AnchorPoints`), "dual-t" (:class:`DualT`), "hoc"
+        (:class:`HOC`), "selective" (:class:`Selective`), "volminnet" (:class:`VolMinNet`) or "crossfit-em"
+        (:class:`CrossFitEM`); or any estimator with ``fit(X, y)`` and ``transition_``, which is cloned.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights for the estimator's ``fit``, which must take them; those of the estimators named above do.
     classes, random_state, **params
