@@ -84,11 +84,11 @@ def clean_accuracy(
     Within a row, the entries are independent normal variables given that they sum to zero, with the given standard
     errors. How the rows vary together is not known; adding their standard deviations is right if they all err to the
     same side, as with a model that takes overlap for noise, and too much otherwise. With T and the model of
-    :class:`unflip.transition.VolMin`, from 1,500 rows under three noises, 95 % intervals covered the accuracy in 96 %
-    of 72 draws from the eight tables on which this sum was chosen over a sum of variances (61 % without
-    ``transition_std``), and in 90 % of 42 draws from seven other tables (74 % without). The four misses there are of
-    one table whose classes no linear model can tell apart: standard errors do not show that a model is of the wrong
-    kind.
+    :class:`unflip.transition.VolMin` without its guard, from 1,500 rows under three noises, 95 % intervals covered the
+    accuracy in 96 % of 72 draws from the eight tables on which this sum was chosen over a sum of variances (61 %
+    without ``transition_std``), and in 90 % of 42 draws from seven other tables (74 % without). The four misses there
+    are of one table whose classes no linear model can tell apart: standard errors do not show that a model is of the
+    wrong kind.
 
     An estimate beyond [0, 1] by more than three standard errors shows that T does not fit and causes a warning. The
     price of the correction is variance: the harder T is to invert, the wider the interval.

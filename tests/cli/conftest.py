@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
     frame["town"] = np.where(y == 1, "Ulm", "Bonn")
     frame["id"] = range(300)
     frame["count"] = random.integers(1, 4, size=300)
-    frame["kind"] = NAMES[corrupt(y, T, random_state=0)]
+    frame["kind"] = NAMES[corrupt(y, T, random_state=2)]
     frame.to_csv(place / "people.csv", index=False)
     frame.to_parquet(place / "people.parquet")
     frame[200:].drop(columns=["town", "kind"]).to_csv(place / "without.csv", index=False)

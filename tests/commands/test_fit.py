@@ -248,7 +248,6 @@ class TestOneTransition:
         np.testing.assert_array_equal(audit_table(scaled, network="linear").transition, T)
 
     def test_linear_classifiers_that_take_it(self, scaled):
-        """They are more careful about T."""
         T = TableClassifier(VolMin()).fit(scaled.X, scaled.y, scaled.sample_weight).transition_
         np.testing.assert_array_equal(fit_table(scaled, model="mcldce", test=scaled).noise.transition, T)
         model = TableClassifier(MCLDCEClassifierCV()).fit(scaled.X, scaled.y, scaled.sample_weight)

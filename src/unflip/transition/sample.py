@@ -73,12 +73,12 @@ def sample_rows(
 
     ========== ===== ====== ====== ======
     rows       5,000 10,000 20,000 50,000
-    pair 0.4   0.109  0.065  0.047  0.021
-    sym 0.4    0.216  0.111  0.081  0.050
+    pair 0.4   0.062  0.052  0.039  0.002
+    sym 0.4    0.106  0.041  0.015  0.007
     ========== ===== ====== ====== ======
 
-    that is, it falls a little faster than 1/sqrt(rows) and had not leveled off at 50,000. Take as many rows as memory
-    and time allow; 50,000 took VolMin 4 seconds on one core.
+    that is, it falls faster than 1/sqrt(rows) and had not leveled off at 50,000. Take as many rows as memory and time
+    allow; 50,000 took VolMin less than half a minute on one core.
 
     Memory is that of the sample if the source knows its number of rows (arrays, Parquet, Dask arrays), else a few times
     as much.

@@ -109,7 +109,8 @@ class VolMin(LinearClassifier):
     temperature of those logits, is fitted to the noisy labels by EM; then the models are fitted again through the new
     T. With pairflip 0.4 this takes the error of T on 1,078 digits from 0.37 to 0.08, and on the first 5,000 CIFAR-10
     features from 0.54 to 0.05; on all 50,000 it fixes pairflip 0.45 (0.091 to 0.012). It costs a little where minimum
-    volume is already good: clean labels on 5,000 rows go from 0.013 to 0.027 (``benchmarks/transition.py``). It is left
+    volume is already good: clean labels on 5,000 rows go from 0.013 to 0.027 (``benchmarks/transition.py``, which also
+    shows what the guard adds). It is left
     out with fewer than 20 distinct rows per class. The folds follow from the ranks of the values in each row, not from
     the order of the rows nor from the units of the features.
 
@@ -149,10 +150,10 @@ class VolMin(LinearClassifier):
     which a temperature and one bias per class are taken as unknown too, and from what the guard changed, whose square
     is added: labels that do not call for noise do not rule it out, either.
 
-    *Defaults.* On 320 features of CIFAR-10 (50,000 rows, ``scaling="each"``), ten times the default alpha pulls T
-    towards the identity, because the model cannot be sure of the clean class; a quarter of it makes the model too sure,
-    so that T mistakes its errors for noise. volume = 5e-3 raises the error of T on pairflip 0.4 from 0.02 to 0.06;
-    below 1e-3 it trades a smaller error there (0.01) for a larger one on symmetric 0.6 (0.065).
+    *Defaults.* On 320 features of CIFAR-10 (50,000 rows, ``scaling="each"``, no guard), ten times the default alpha
+    pulls T towards the identity, because the model cannot be sure of the clean class; a quarter of it makes the model
+    too sure, so that T mistakes its errors for noise. volume = 5e-3 raises the error of T on pairflip 0.4 from 0.02 to
+    0.06; below 1e-3 it trades a smaller error there (0.01) for a larger one on symmetric 0.6 (0.065).
 
     References
     ----------
