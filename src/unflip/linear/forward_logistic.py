@@ -17,6 +17,7 @@ from unflip.tables.blocks import Block, Engine, Source, reduce_blocks
 from unflip.tables.read import as_labels
 from unflip.tables.sources import ROWS, check_has_labels, find_classes, labeled_like, open_source
 from unflip.transition._cross_fit import ALPHA, SMALL, Problem, scale_of, slices_of
+from unflip.transition._evidence import is_even
 from unflip.transition._lbfgs import lbfgs
 from unflip.transition.sample import sample_rows
 from unflip.transition.volmin import VolMin, objective, to_parameters, unpack
@@ -155,7 +156,7 @@ class ForwardLogisticClassifier(VolMin):
         T = self.transition_
         stop: dict[str, Any] = {"gtol": 1e-4 if self.tol is None else self.tol, "maxiter": MOST_PASSES}
         start = to_parameters(problem, self.coef_ * scale, self.intercept_ + self.coef_ @ sums.mean, T)
-        if self.transition is not None or (self.guard and _is_even(T)):
+        if self.transition is not None or (self.guard and is_even(T)):
 
             def loss(theta: FloatArray) -> tuple[float, FloatArray]:
                 value, g_U, g_b, _ = problem.loss(*problem.unpack(theta), T)
@@ -171,13 +172,6 @@ class ForwardLogisticClassifier(VolMin):
         self.class_prior_ = prior / prior.sum()
         self.coef_ = W / scale
         self.intercept_ = b - self.coef_ @ sums.mean
-
-
-def _is_even(T: FloatArray) -> bool:
-    """Return whether T has one rate for all flips, or none."""
-    seen = np.diag(T) < 1  # a class without labels keeps its row of the identity
-    off = T[np.ix_(seen, seen)][~np.eye(int(seen.sum()), dtype=bool)]
-    return not len(off) or float(np.ptp(off)) < 1e-9
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,6 +79,13 @@ def guarded(
     return np.eye(c) if silent or _lead(one - none, w) <= EVIDENCE else even
 
 
+def is_even(T: FloatArray) -> bool:
+    """Return whether T has one rate for all flips, or none."""
+    seen = np.diag(T) < 1  # a class without labels keeps its row of the identity
+    off = T[np.ix_(seen, seen)][~np.eye(int(seen.sum()), dtype=bool)]
+    return not len(off) or float(np.ptp(off)) < 1e-9
+
+
 def shared_rate(N: FloatArray) -> FloatArray:
     """Return the diagonal and the flat rest that all classes share, for expected counts N of (clean, noisy)."""
     c = len(N)

@@ -28,7 +28,7 @@ from unflip.transition._cross_fit import (
     rows_in_order,
     start_without_empty,
 )
-from unflip.transition._evidence import guarded
+from unflip.transition._evidence import guarded, is_even
 
 LARGEST_POLISH = 250  # parameters; a Newton step takes two gradients per parameter
 ROUGH = 1e-4  # gradient below which more iterations hardly change T
@@ -147,8 +147,8 @@ class VolMin(LinearClassifier):
     rows decide (more with many features or classes). No clean label is needed, because T is the same for both.
 
     *Standard errors.* ``transition_std_`` follows from the Fisher information of T given the held-out probabilities, of
-    which a temperature and one bias per class are taken as unknown too, and from what the guard changed, whose square
-    is added: labels that do not call for noise do not rule it out, either.
+    which a temperature and one bias per class are taken as unknown too, and, if the guard left one rate or none, from
+    what it took back, whose square is added: labels that do not call for noise do not rule it out, either.
 
     *Defaults.* On 320 features of CIFAR-10 (50,000 rows, ``scaling="each"``, no guard), ten times the default alpha
     pulls T towards the identity, because the model cannot be sure of the clean class; a quarter of it makes the model
@@ -228,9 +228,9 @@ class VolMin(LinearClassifier):
         self.scaling_ = choose_scaling(X, codes, weights, c) if self.scaling == "auto" else self.scaling
         problem, mean, scale = prepare(X, codes, weights, c, self.volume, penalty, self.scaling_)
         if self.transition is None:
-            T, W, b, held_out, changed = self._estimate(problem)
+            T, W, b, held_out, doubt = self._estimate(problem)
             posteriors = softmax(problem.logits(W, b), axis=0).T.astype(np.float64) if held_out is None else held_out
-            self.transition_std_ = np.hypot(posterior_std(posteriors, T, problem.weights * problem.total), changed)
+            self.transition_std_ = np.hypot(posterior_std(posteriors, T, problem.weights * problem.total), doubt)
         else:
             T, estimator = resolve_transition(self.transition, None, X, codes, self.classes_, weights)
             found = cross_fit_wide(problem, T, 1) if problem.is_wide else cross_fit(problem, T, 1, known=True)
@@ -245,22 +245,23 @@ class VolMin(LinearClassifier):
         return problem, held_out, rows_in_order(codes, weights)
 
     def _estimate(self, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None, Any]:
-        """Return T, W (c, d), b (c,), the posteriors of rows that were held out, if any were, and by how much the
-        guard changed T.
+        """Return T, W (c, d), b (c,), the posteriors of rows that were held out, if any were, and a doubt about T.
+
+        The doubt is what the guard took back for want of evidence.
         """
-        changed: Any = 0.0
+        doubt: Any = 0.0
         found = cross_fit_wide(problem, None, self.rounds) if self.rounds and problem.is_wide else None
         if found is None:
             T, W, b = self._minimum_volume(problem)
             found = cross_fit(problem, T, self.rounds) if self.rounds and not problem.is_wide else None
             if found is None:
-                return well_conditioned(T), W, b, None, changed
+                return well_conditioned(T), W, b, None, doubt
             if self.guard:
                 T = _guarded(problem, found[0])
-                changed = np.abs(T - found[0])
+                doubt = np.abs(T - found[0]) if is_even(T) else 0.0
                 found = cross_fit(problem, T, 1, known=True) or found
         T, W, b, posteriors = found
-        return well_conditioned(T), W, b, posteriors, changed
+        return well_conditioned(T), W, b, posteriors, doubt
 
     def _minimum_volume(self, problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return T, W (c, d) and b (c,) that minimize the objective."""
