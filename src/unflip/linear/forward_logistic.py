@@ -29,8 +29,8 @@ MOST_PASSES = 60  # iterations over all rows; from the start that a sample gives
 class ForwardLogisticClassifier(VolMin):
     """Logistic regression on noisy labels that explains them through T, and so predicts the clean class.
 
-    If T is given, only the model is fitted (forward correction, Patrini et al. 2017); if not, T is estimated
-    first, as in :class:`unflip.transition.VolMin`, which has the same solver, parameters and attributes::
+    If T is given, only the model is fitted (forward correction, Patrini et al. 2017); if not, T is estimated first,
+    as in :class:`unflip.transition.VolMin`, which has the same solver, parameters and attributes::
 
         min  (1/n) sum_i w_i (-log (softmax(W x_i + b) T)[y_i])  +  (penalty / 2n) |W|^2
 

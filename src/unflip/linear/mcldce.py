@@ -45,8 +45,8 @@ class MCLDCEClassifier(TransitionClassifier):
     ----------
     transition : array-like or sparse matrix of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i); a sparse T stays sparse. Or an estimator with ``fit(X, y)`` and
-        ``transition_``, which is cloned and fitted to the noisy data. If None,
-        :class:`unflip.transition.VolMin` is used, and on a wide sparse X :class:`unflip.transition.RidgeEM`.
+        ``transition_``, which is cloned and fitted to the noisy data. If None, :class:`unflip.transition.VolMin` is
+        used, and on a wide sparse X :class:`unflip.transition.RidgeEM`.
     operator : {"exact", "published"}, default="exact"
         M = T, the unbiased operator; or the M that the paper prints, see :func:`unflip.core.mixing_matrix`.
     alpha : float or None, default=None
