@@ -81,13 +81,15 @@ def ours(
     optimizer: Callable[..., torch.optim.Optimizer] | None = None,
     torch_dropout: bool = False,
     augment: str | None = None,
+    weight_decay: float = 0.0,
     **options: float,
 ) -> Callable[[], float]:
     settings = {"forget_rate": 0.2} if name in ("coteaching", "jocor") else {}
     method = make_method(name, make_network("mlp", 784, 10, **options), 10, T, **settings)
     if torch_dropout:
         method.networks[0][3] = nn.Dropout(options["dropout"])
-    trainer = Trainer(method, epochs=1, steps_per_epoch=STEPS, ema=ema, optimizer=optimizer, augment=augment)
+    settings = {"ema": ema, "optimizer": optimizer, "augment": augment, "weight_decay": weight_decay}
+    trainer = Trainer(method, epochs=1, steps_per_epoch=STEPS, **settings)
     data, labels = torch.from_numpy(x), torch.from_numpy(y)
     if augment is not None:
         data = data.view(-1, 1, 28, 28)
@@ -101,11 +103,11 @@ def ours(
     return run
 
 
-def loop(batches: Batches, steps: int, dropout: float = 0.0) -> Callable[[], float]:
+def loop(batches: Batches, steps: int, dropout: float = 0.0, weight_decay: float = 0.0) -> Callable[[], float]:
     """The loop one would write first: cross-entropy, fused Adam, the loss read at each step."""
     layers = [nn.Flatten(), nn.Linear(784, 256), nn.LeakyReLU(0.01), nn.Dropout(dropout), nn.Linear(256, 10)]
     network = nn.Sequential(*(layer for layer in layers if dropout or not isinstance(layer, nn.Dropout)))
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True, weight_decay=weight_decay)
 
     def run() -> float:
         losses = []
@@ -248,6 +250,9 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
         "unflip, ce, dropout 0.5, torch's Dropout": ours(x, y, "ce", torch_dropout=True, dropout=0.5),
         "unflip, mcldce": ours(x, y, "mcldce"),
         "unflip, mcldce, dropout 0.5, EMA": ours(x, y, "mcldce", ema=0.999, dropout=0.5),
+        "unflip, mcldce, dropout 0.5, EMA, weight decay 1e-4": ours(
+            x, y, "mcldce", ema=0.999, weight_decay=1e-4, dropout=0.5
+        ),
         "unflip, mcldce, images shifted": ours(x, y, "mcldce", augment="shift"),
         "unflip, discounted-forward, dropout 0.5, EMA": ours(x, y, "discounted-forward", ema=0.999, dropout=0.5),
         "unflip, proper scores of power 0.5": ours(x, y, "proper"),
@@ -256,6 +261,7 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
         "five trials of ce in one process": batched(x, y),
         "plain loop, fused Adam": loop(plain_batches(x, y), STEPS),
         "plain loop, fused Adam, dropout 0.5": loop(plain_batches(x, y), STEPS, dropout=0.5),
+        "plain loop, fused Adam, dropout 0.5, weight decay 1e-4": loop(plain_batches(x, y), STEPS, 0.5, 1e-4),
         loader: loop(loader_batches(x, y), LOADER_STEPS),
     }
     times = measure(contenders, ROUNDS, rarely=(loader,))

@@ -98,6 +98,29 @@ def test_same_seed_same_result_and_the_callers_random_state_is_kept(data):
     assert not torch.equal(first["networks.0.first.weight"], other["networks.0.first.weight"])
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_tiny_numbers_are_zero_in_training_and_as_the_caller_left_them_after_it(data, before):
+    def flushed():
+        return bool(torch.full((1,), 1e-39) == 0)
+
+    def note(trainer, record):
+        seen.append(flushed())
+        if record["epoch"] == 1:
+            raise RuntimeError("stop")
+
+    seen = []
+    if not torch.set_flush_denormal(before):
+        pytest.skip("this processor cannot flush denormal numbers")
+    try:
+        Trainer(method(), epochs=1, weight_decay=0.1).fit(*data)
+        assert flushed() == before
+        with pytest.raises(RuntimeError, match="stop"):
+            Trainer(method(), epochs=2, weight_decay=0.1).fit(*data, callback=note)
+        assert (seen, flushed()) == ([True, True], before)
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def test_any_network(data):
     trainer = Trainer(method(Awkward), epochs=2, batch_size=16, ema=0.9)
     start = trainer.method.networks[0].unused.weight.clone()
