@@ -18,6 +18,7 @@ from unflip.deep.trainer import Trainer
 from unflip.noise import corrupt, symmetric
 
 BATCH, STEPS, ROUNDS, TRIALS = 128, 100, 30, 5
+BLACK = 78  # pixels
 LOADER_STEPS, LOADER_EVERY = 20, 3
 CNN_BATCH, CNN_ROUNDS = 32, 5
 T = symmetric(10, 0.2)
@@ -49,6 +50,12 @@ def training_data(options: object) -> tuple[np.ndarray, np.ndarray, str]:
         x, y = rng.integers(256, size=(60_000, 784), dtype=np.uint8), rng.integers(10, size=60_000)
         name = "random bytes"
     return x, corrupt(y, T, random_state=0), name
+
+
+def fade(layer: nn.Linear) -> None:
+    """Leave what weight decay leaves after thousands of steps of the weights of pixels that are always black."""
+    with torch.no_grad():
+        layer.weight[:, :BLACK] = 1e-40
 
 
 def products(x: np.ndarray) -> Callable[[], float]:
@@ -88,6 +95,8 @@ def ours(
     method = make_method(name, make_network("mlp", 784, 10, **options), 10, T, **settings)
     if torch_dropout:
         method.networks[0][3] = nn.Dropout(options["dropout"])
+    if weight_decay:
+        fade(method.networks[0][1])
     settings = {"ema": ema, "optimizer": optimizer, "augment": augment, "weight_decay": weight_decay}
     trainer = Trainer(method, epochs=1, steps_per_epoch=STEPS, **settings)
     data, labels = torch.from_numpy(x), torch.from_numpy(y)
@@ -108,6 +117,8 @@ def loop(batches: Batches, steps: int, dropout: float = 0.0, weight_decay: float
     layers = [nn.Flatten(), nn.Linear(784, 256), nn.LeakyReLU(0.01), nn.Dropout(dropout), nn.Linear(256, 10)]
     network = nn.Sequential(*(layer for layer in layers if dropout or not isinstance(layer, nn.Dropout)))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True, weight_decay=weight_decay)
+    if weight_decay:
+        fade(network[1])
 
     def run() -> float:
         losses = []
@@ -241,6 +252,8 @@ def ratio(times: list[float], base: list[float], factor: float = 1.0) -> str:
 
 
 def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
+    black = x.copy()
+    black[:, :BLACK] = 0
     base, loader = "its five matrix products alone", "per-image Dataset and DataLoader, fused Adam"
     contenders = {
         base: products(x),
@@ -250,8 +263,8 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
         "unflip, ce, dropout 0.5, torch's Dropout": ours(x, y, "ce", torch_dropout=True, dropout=0.5),
         "unflip, mcldce": ours(x, y, "mcldce"),
         "unflip, mcldce, dropout 0.5, EMA": ours(x, y, "mcldce", ema=0.999, dropout=0.5),
-        "unflip, mcldce, dropout 0.5, EMA, weight decay 1e-4": ours(
-            x, y, "mcldce", ema=0.999, weight_decay=1e-4, dropout=0.5
+        "unflip, mcldce, dropout 0.5, EMA, weight decay, late": ours(
+            black, y, "mcldce", ema=0.999, weight_decay=1e-4, dropout=0.5
         ),
         "unflip, mcldce, images shifted": ours(x, y, "mcldce", augment="shift"),
         "unflip, discounted-forward, dropout 0.5, EMA": ours(x, y, "discounted-forward", ema=0.999, dropout=0.5),
@@ -261,7 +274,7 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
         "five trials of ce in one process": batched(x, y),
         "plain loop, fused Adam": loop(plain_batches(x, y), STEPS),
         "plain loop, fused Adam, dropout 0.5": loop(plain_batches(x, y), STEPS, dropout=0.5),
-        "plain loop, fused Adam, dropout 0.5, weight decay 1e-4": loop(plain_batches(x, y), STEPS, 0.5, 1e-4),
+        "plain loop, fused Adam, dropout 0.5, weight decay, late": loop(plain_batches(black, y), STEPS, 0.5, 1e-4),
         loader: loop(loader_batches(x, y), LOADER_STEPS),
     }
     times = measure(contenders, ROUNDS, rarely=(loader,))
@@ -288,6 +301,8 @@ def mlp_table(report: Report, x: np.ndarray, y: np.ndarray) -> None:
         "one after the other; its ms are those of all five.\n"
         "- torch's Adam, torch's Dropout: `torch.optim.Adam(fused=True)` in place of `unflip.deep.adam.Adam`, and "
         "`nn.Dropout` in place of `unflip.deep.networks.Dropout`, everything else the same.\n"
+        "- weight decay, late: a tenth of the pixels is always black, and their weights have decayed to 1e-40, which "
+        "some processors are slow with; the Trainer counts numbers below 1.2e-38 as zero.\n"
         "- plain loop: tensors in memory, `x[rows].float() / 255`, `zero_grad`, `backward`, `step` and `loss.item()`.\n"
     )
 

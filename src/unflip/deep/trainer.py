@@ -367,7 +367,7 @@ def _flushed_denormals() -> Iterator[None]:
     """Treat numbers below 1.2e-38 as zero, in this thread and for as long as the context lasts.
 
     Weight decay makes many of them: the weight of a pixel that is always black halves again and again, and so do its
-    moments. A processor takes a hundred times as long for them, so that a step takes twice as long.
+    moments. Some processors take a hundred times as long for them, so that a step takes up to twice as long.
     """
     was_on = bool(torch.full((1,), 1e-39) == 0)
     torch.set_flush_denormal(True)
