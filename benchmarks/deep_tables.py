@@ -21,10 +21,12 @@ from unflip.transition import CrossFitEM
 
 EVERY = 3
 DRAWN = ("sym40", "pair35", "two40")
-METHODS = {method: method for method in ("ce", "gce", "mcldce", "proper", "forward", "discounted-forward")}
+UNDECAYED = "discounted-forward, weight_decay=0"
+METHODS = {name: name for name in ("ce", "gce", "mcldce", "proper", "forward", "discounted-forward", UNDECAYED)}
 TRANSITIONS = {
     "none: cross-entropy": "ce",
     "the true one": "discounted-forward",
+    "the true one, weight_decay=0": UNDECAYED,
     "`CrossFitEM()`, networks": "crossfit",
     "the default, `StackedEM()`": "default",
 }
@@ -43,8 +45,10 @@ def run(name: str, noise: str, row: str) -> list[float]:
     labels, T = flipped(task, noise, [0, zlib.crc32(name.encode()), NOISES.index(noise)])
     X, X_test = (np.asarray(part, dtype=np.float64) for part in task.linear)
     given = {"crossfit": CrossFitEM(progress=False, random_state=0), "default": None}.get(row, T)
-    method = row if row in METHODS else "discounted-forward"
-    model = NoisyLabelClassifier(method, transition=given, classes=np.arange(len(T)), progress=False, random_state=0)
+    method = row if row in METHODS and row != UNDECAYED else "discounted-forward"
+    decay = 0.0 if row == UNDECAYED else None
+    settings = {"classes": np.arange(len(T)), "weight_decay": decay, "progress": False, "random_state": 0}
+    model = NoisyLabelClassifier(method, transition=given, **settings)
     start = process_time()
     model.fit(X, labels)
     seconds = process_time() - start

@@ -15,7 +15,8 @@ from tests import light_models, sklearn_checks  # noqa: E402
 from unflip import registry  # noqa: E402
 from unflip.core import corrected_labels  # noqa: E402
 from unflip.deep import MLP, NoisyLabelClassifier  # noqa: E402
-from unflip.deep.classifier import default_estimator  # noqa: E402
+from unflip.deep import classifier as module  # noqa: E402
+from unflip.deep.classifier import default_estimator, held_out_error  # noqa: E402
 from unflip.metrics import clean_scorer, transition_error  # noqa: E402
 from unflip.models import load  # noqa: E402
 from unflip.noise import corrupt, pairflip, symmetric  # noqa: E402
@@ -37,7 +38,7 @@ def one_thread():
 
 # VolMin, which needs no training, gives T here: the checks fit hundreds of times.
 @sklearn_checks.parametrize(
-    [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=20, batch_size=32, lr=0.02)],
+    [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=20, batch_size=32, lr=0.02, weight_decay=0.0)],
     left_out=ROUNDED,
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
@@ -47,11 +48,15 @@ def test_scikit_learn(estimator, check):
 
 @pytest.mark.slow
 @sklearn_checks.parametrize(
-    [VolMinNet(batch_size=64), CrossFitEM(VolMin(rounds=0), rounds=12, lr=0.01)],
+    [
+        NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=20, batch_size=32, lr=0.02),
+        VolMinNet(batch_size=64),
+        CrossFitEM(VolMin(rounds=0), rounds=12, lr=0.01),
+    ],
     left_out=ROUNDED,
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
-def test_scikit_learn_for_estimators_of_T(estimator, check):
+def test_scikit_learn_for_what_takes_longer(estimator, check):
     check(estimator)
 
 
@@ -336,6 +341,58 @@ def test_augmentation_is_chosen_on_noisy_labels(tmp_path, transition):
     loaded = load(tmp_path / "m")
     assert loaded.augment_ == model.augment_
     assert np.array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.fixture
+def wide():
+    """Two features that say the class and 60 that say nothing, which a network without a penalty learns by heart."""
+    random = np.random.default_rng(0)
+    y = np.arange(1000) % 2
+    X = random.normal(size=(1000, 62))
+    X[:, :2] += 2.0 * y[:, None]
+    return X[:400], corrupt(y[:400], symmetric(2, 0.3), random_state=0), X[400:], y[400:]
+
+
+@pytest.mark.parametrize("method", ["discounted-forward", "gce"])
+def test_weight_decay_is_chosen_on_noisy_labels(tmp_path, wide, method):
+    X, noisy, X_test, y_test = wide
+    transition = symmetric(2, 0.3) if method == "discounted-forward" else None
+    settings = {"transition": transition, "epochs": 60, "batch_size": 32, "random_state": 0}
+    model = NoisyLabelClassifier(method, **settings).fit(X, noisy)
+    assert model.weight_decay_ in module.DECAYS[1:]
+    plain = NoisyLabelClassifier(method, weight_decay=0, **settings).fit(X, noisy)
+    assert model.score(X_test, y_test) > plain.score(X_test, y_test)
+    same = NoisyLabelClassifier(method, weight_decay=model.weight_decay_, **settings).fit(X, noisy)
+    assert np.array_equal(model.predict_proba(X), same.predict_proba(X))
+    for kept in ({"standardize": False}, {"weight_decay": 0.0}):
+        assert NoisyLabelClassifier(method, **settings | kept | {"epochs": 1}).fit(X, noisy).weight_decay_ == 0
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m").set_params(warm_start=True, epochs=1)
+    assert again.fit(X, noisy).weight_decay_ == model.weight_decay_  # without a new choice
+
+
+def test_the_error_on_held_out_labels_is_that_of_the_best_temperature():
+    random = np.random.default_rng(0)
+    z, y, weight = random.normal(size=(200, 3)), random.integers(3, size=200), random.random(200)
+    y[:60] = z[:60].argmax(axis=1)
+    errors = []
+    for t in np.geomspace(0.1, 10, 401):
+        h = np.exp(z / t) / np.exp(z / t).sum(axis=1, keepdims=True)
+        errors.append(sum(w * ((T3.T @ p - np.eye(3)[k]) ** 2).sum() for p, k, w in zip(h, y, weight, strict=True)))
+    expected = min(errors) / weight.sum()
+    assert held_out_error(z, y, T3, weight) == pytest.approx(expected, rel=1e-4)
+    assert held_out_error(3 * z, y, T3, weight) == pytest.approx(expected, rel=1e-4)  # how sharp z is does not matter
+    wrong = np.average(z.argmax(axis=1) != y, weights=weight)
+    assert held_out_error(z, y, None, weight) == pytest.approx(wrong)
+
+
+def test_settings_that_are_none_can_be_saved(monkeypatch, tmp_path, blobs):
+    X, _, noisy = blobs
+    monkeypatch.setattr(module, "LEAST_STEPS", 1)
+    model = NoisyLabelClassifier(transition=T3, ema=None, decay_from=None, random_state=0)
+    assert [model.epochs, model.weight_decay] == [None, None]  # the defaults
+    model.fit(X, noisy).save(tmp_path / "m")
+    assert np.array_equal(load(tmp_path / "m").predict(X), model.predict(X))
 
 
 def test_tables_have_nothing_to_shift():

@@ -6,6 +6,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 from sklearn.utils.multiclass import check_classification_targets
 
 from unflip import registry
@@ -24,6 +26,8 @@ from unflip.models.folder import class_name
 
 LEAST_STEPS = 2000  # with epochs=None, small data are passed over until this many steps are done
 SAMPLE = 50_000  # rows from which T is estimated if the data come in batches
+DECAYS = (0.0, 1e-3, 1e-2)  # the weight decays to choose from
+ENOUGH = 1000  # labels that decide, unless these are more than a third of all, or less than a tenth
 FEW_ROWS, FEW_FEATURES = 10_000, 1024  # tables up to this size leave T to trees and linear models
 
 
@@ -39,6 +43,25 @@ def default_estimator(
     if X.ndim == 2 and n <= FEW_ROWS and X.shape[1] <= FEW_FEATURES and join(torch.device("cpu")).size == 1:
         return registry.make("StackedEM", random_state=random_state)
     return registry.make("CrossFitEM", random_state=random_state, **settings)
+
+
+def held_out_error(z: FloatArray, y: IntArray, T: FloatArray | None, sample_weight: Any = None) -> float:
+    """Return how badly clean logits z, shape (n, n_classes), predict noisy labels y that were not trained on.
+
+    With T, it is the mean of ``|T'h - e_y|^2`` with ``h = softmax(z / t)``, at the temperature t from 0.1 to 10 that
+    makes it smallest: a loss may make h too sharp, which says nothing about the classes that it ranks first. Without T,
+    it is the share of labels that are not the most likely class.
+    """
+    if T is None:
+        return float(np.average(z.argmax(axis=1) != y, weights=sample_weight))
+    targets = np.eye(len(T))[y]
+
+    def error(log_t: float) -> float:
+        squares = ((softmax(z / np.exp(log_t), axis=1) @ T - targets) ** 2).sum(axis=1)
+        return float(np.average(squares, weights=sample_weight))
+
+    bounds = (-math.log(10), math.log(10))
+    return float(minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-3}).fun)
 
 
 class NoisyLabelClassifier(Savable, NetworkEstimator):
@@ -64,17 +87,23 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         :class:`unflip.transition.CrossFitEM` with the same network.
     epochs : int or None, default=None
         If None, 40 epochs are run, and more on small data, until 2,000 steps are done.
-    batch_size, lr, weight_decay, ema, progress
+    batch_size, lr, ema, progress
         As in :class:`unflip.deep.Trainer`.
+    weight_decay : float or None, default=None
+        As in :class:`unflip.deep.Trainer`. If None, held-out noisy labels decide between 0, 0.001 and 0.01 for a table
+        that is standardized and in memory, as they do for ``augment="auto"``, which takes almost four times as long.
+        For everything else it is 0.
     decay_from : float or None, default=0.4
         Fraction of the epochs after which the learning rate falls linearly to zero. If None, it stays constant.
     dropout : float, default=0.5
         Dropout of the networks "mlp" and "cnn6".
     augment : {"shift", "crop", "flip", "auto"}, some of the first three joined by "+", callable or None, default=None
         Random changes of the images in training, as in :func:`unflip.deep.make_augment`. With "auto", a tenth of the
-        noisy labels decides between none and "shift": both are trained without it, and the smaller squared error
-        |T'h - e_y|^2 there wins (without T, the larger share of correct predictions). That triples the time.
-        Continuing from a checkpoint decides again, and ``warm_start`` does not spare it.
+        noisy labels (of fewer than 10,000, up to a third) decides between none and "shift": both are trained without
+        it, and the smaller squared error |T'h - e_y|^2 there wins, each h with the temperature that suits it best
+        (T = I for methods that take the labels as they are, and the larger share of correct predictions for those that
+        withstand noise without T). That triples the time. Continuing from a checkpoint decides again, and
+        ``warm_start`` does not spare it.
     standardize : bool, default=True
         Bring the features of a table, X of shape (n_samples, n_features), to mean 0 and deviation 1. Images are left as
         they are; uint8 images are scaled to [0, 1].
@@ -108,6 +137,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         One per epoch: epoch, loss, lr, seconds, and accuracy if ``fit`` was given data to evaluate on.
     augment_ : str, callable or None
         What changed the images in training; of a loaded model, its name.
+    weight_decay_ : float
+        The weight decay of training.
     methods_ : list of Method
         A list with one element, the trained method.
     input_shape_ : tuple of int
@@ -145,10 +176,12 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     True
     """
 
+    _may_be_none = ("epochs", "ema", "decay_from", "weight_decay")
     transition_: FloatArray | None
     class_prior_: FloatArray
     network_class_: str
-    augment_: Any = None  # of models saved before there was any
+    augment_: Any = None  # this and the next of models saved before there was any
+    weight_decay_: float = 0.0
 
     def __init__(
         self,
@@ -162,7 +195,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         decay_from: float | None = 0.4,
         dropout: float = 0.5,
         ema: float | None = 0.999,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         augment: Any = None,
         standardize: bool = True,
         method_options: dict[str, Any] | None = None,
@@ -205,13 +238,14 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         the accuracy on it is kept in ``history_`` after each epoch, and training never sees it.
         """
         method = find_method(self.method, **(self.method_options or {}))
-        self._check_parameters("epochs", "ema", "decay_from")
+        self._check_parameters()
         earlier = dict(vars(self)) if self.warm_start and hasattr(self, "methods_") else None
         if earlier and self.checkpoint is not None:
             raise ValueError("warm_start continues from memory, checkpoint from a file: set only one of them")
         if self.checkpoint is not None and self.random_state is None:  # a loaded model may have lost it
             raise ValueError("checkpoint needs a random_state; without one, a second fit cannot continue the first")
-        make_augment(None if self.augment == "auto" else self.augment)
+        self.augment_, self.weight_decay_ = None if self.augment == "auto" else self.augment, self.weight_decay or 0.0
+        make_augment(self.augment_)
         rows: Any = slice(None)
         batches = X if y is None and not hasattr(X, "__array__") and not hasattr(X, "shape") else None
         if batches is None:
@@ -245,10 +279,13 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             self._set_transition(X, *of_rows, frequencies, len(codes), seed)
         T = self.transition_
         prior = frequencies if T is None else clean_prior(frequencies, T)
-        self.augment_ = self.augment
         if self.augment == "auto":
-            self.augment_ = first_rank(self._best_augment(X, codes, weighted, T, prior, seed))
-        trainer = self._trainer(T, prior, len(codes), seed, earlier, self.augment_)
+            self.augment_ = self._best("augment_", (None, "shift"), X, codes, weighted, T, prior, seed)
+        elif self.weight_decay is None and earlier:
+            self.weight_decay_ = earlier.get("weight_decay_", 0.0)
+        elif self.weight_decay is None and batches is None and self.standardize and X.ndim == 2:
+            self.weight_decay_ = self._best("weight_decay_", DECAYS, X, codes, weighted, T, prior, seed)
+        trainer = self._trainer(T, prior, len(codes), seed, earlier)
         x, labels, w = (X, codes, weighted) if batches is None else (self._checked(batches), None, None)
         self.history_ = trainer.fit(x, labels, sample_weight=w, evaluate=evaluate)
         trainer.model.forget_samples()
@@ -257,26 +294,35 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)
         return self
 
-    def _best_augment(
-        self, X: NDArray[Any], codes: IntArray, weights: Any, T: FloatArray | None, prior: FloatArray, seed: int
-    ) -> str | None:
-        """Return None or "shift", whichever predicts noisy labels better that were not trained on."""
+    def _best(
+        self,
+        name: str,
+        choices: tuple[Any, ...],
+        X: NDArray[Any],
+        codes: IntArray,
+        weights: Any,
+        T: FloatArray | None,
+        prior: FloatArray,
+        seed: int,
+    ) -> Any:
+        """Return the value of an attribute with which noisy labels are predicted best that were not trained on."""
         counted = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
         order = np.random.default_rng(seed).permutation(counted)
-        held, kept = np.split(order, [max(1, len(order) // 10)])
+        n = len(order)
+        held, kept = np.split(order, [max(1, n // 10, min(n // 3, ENOUGH))])
         w = None if weights is None else weights[held]
-        errors: dict[str | None, float] = {}
-        for choice in (None, "shift"):  # of equal ones the first
-            trainer = self._trainer(T, prior, len(kept), seed, augment=choice)
+        entry = registry.find(self.method, "deep")
+        corrects = entry.takes_transition or entry.learns_transition or entry.robust
+        through = T if corrects else np.eye(len(self.classes_))  # its probabilities are those of the noisy labels
+        errors: list[float] = []
+        for choice in choices:
+            setattr(self, name, choice)
+            trainer = self._trainer(T, prior, len(kept), seed)
             trainer.checkpoint = None
             trainer.fit(X[kept], codes[kept], sample_weight=None if weights is None else weights[kept])
-            p = trainer.predict_logits(X[held]).double().softmax(1).numpy()
-            if T is None:
-                errors[choice] = float(np.average(p.argmax(axis=1) != codes[held], weights=w))
-            else:
-                squared = ((p @ T - np.eye(len(T))[codes[held]]) ** 2).sum(axis=1)
-                errors[choice] = float(np.average(squared, weights=w))
-        return min(errors, key=lambda choice: errors[choice])
+            z = trainer.predict_logits(X[held]).double().numpy()
+            errors.append(held_out_error(z, codes[held], getattr(trainer.model, "transition", through), w))
+        return first_rank(choices[int(np.argmin(errors))])  # of equal ones the first
 
     def _set_scale(self, X: NDArray[Any]) -> None:
         self.mean_, self.scale_ = np.zeros(1, np.float32), np.ones(1, np.float32)
@@ -323,7 +369,6 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         n_samples: int,
         seed: int,
         earlier: dict[str, Any] | None = None,
-        augment: Any = None,
     ) -> Trainer:
         epochs = self.epochs or max(40, self._epochs_of(LEAST_STEPS, n_samples))
         decay_from = None if self.decay_from is None else round(self.decay_from * epochs)
@@ -331,9 +376,9 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             method = self._make_method(T, prior)
         if earlier:
             method.networks.load_state_dict(earlier["methods_"][0].networks.state_dict())
-        same = ("batch_size", "lr", "weight_decay", "ema", "progress", "checkpoint")
+        same = ("batch_size", "lr", "ema", "progress", "checkpoint")
         settings: dict[str, Any] = {name: getattr(self, name) for name in same}
-        settings["augment"] = augment
+        settings |= {"augment": self.augment_, "weight_decay": self.weight_decay_}
         return Trainer(method, epochs=epochs, decay_from=decay_from, seed=seed, device=self._device(), **settings)
 
     def _evaluation(self, data: Any) -> Any:

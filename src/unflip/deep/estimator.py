@@ -44,6 +44,7 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
     ``methods_``, and the mean of the clean probabilities of these methods is the prediction.
     """
 
+    _may_be_none: tuple[str, ...] = ()  # parameters that have a range
     network: Any
     network_options: dict[str, Any] | None
     batch_size: int
@@ -143,13 +144,14 @@ class NetworkEstimator(ClassifierMixin, BaseEstimator):
         """Return the number of epochs that have at least this many steps."""
         return -(-least_steps // -(-n_samples // self.batch_size))
 
-    def _check_parameters(self, *optional: str) -> None:
-        """Refuse unknown network options, and numbers outside their ``RANGES``; the optional ones may be None."""
+    def _check_parameters(self) -> None:
+        """Refuse unknown network options, and numbers outside their ``RANGES``."""
         check_options(self.network, self.network_options or {})
         for name in sorted(RANGES.keys() & self.get_params(deep=False).keys()):
             value, (description, allowed) = getattr(self, name), RANGES[name]
-            if not (isinstance(value, Real) and allowed(value)) and not (name in optional and value is None):
-                raise ValueError(f"{name} must be {description}{' or None' if name in optional else ''}; got {value!r}")
+            optional = name in self._may_be_none
+            if not (isinstance(value, Real) and allowed(value)) and not (optional and value is None):
+                raise ValueError(f"{name} must be {description}{' or None' if optional else ''}; got {value!r}")
 
 
 def best_device() -> str:

@@ -100,6 +100,8 @@ class CrossFitEM(NetworkEstimator):
            [0.2, 0.2, 0.6]])
     """
 
+    _may_be_none = ("ema",)
+
     def __init__(
         self,
         start: Any = None,
@@ -139,7 +141,7 @@ class CrossFitEM(NetworkEstimator):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to noisy labels y of any type, shape (n_samples,), of a table or of images X."""
-        self._check_parameters("ema")
+        self._check_parameters()
         if self.folds < 2:
             raise ValueError(f"folds must be at least 2: each needs a network that did not see it; got {self.folds}")
         if not (isinstance(self.warmup, Integral) and 0 <= self.warmup < self.rounds):
