@@ -97,14 +97,14 @@ def test_estimates_T_by_itself(monkeypatch):
     ("limit", "shape", "expected"),
     [
         ({}, (2,), StackedEM),
-        ({"FEW_ROWS": 599}, (2,), CrossFitEM),
+        ({"FEW_NUMBERS": 1199}, (2,), CrossFitEM),
         ({"FEW_FEATURES": 1}, (2,), CrossFitEM),
         ({}, (1, 1, 2), CrossFitEM),
     ],
     ids=["small table", "many rows", "many features", "images"],
 )
 def test_who_estimates_T(blobs, monkeypatch, limit, shape, expected):
-    for name, value in ({"FEW_ROWS": 600, "FEW_FEATURES": 2} | limit).items():
+    for name, value in ({"FEW_NUMBERS": 1200, "FEW_FEATURES": 2} | limit).items():
         monkeypatch.setattr(f"unflip.deep.classifier.{name}", value)
     X, _, _ = blobs
     assert isinstance(default_estimator(X.reshape(-1, *shape)), expected)
@@ -354,7 +354,7 @@ def wide():
 
 
 @pytest.mark.parametrize("method", ["discounted-forward", "gce"])
-def test_weight_decay_is_chosen_on_noisy_labels(tmp_path, wide, method):
+def test_weight_decay_is_chosen_on_noisy_labels(monkeypatch, tmp_path, wide, method):
     X, noisy, X_test, y_test = wide
     transition = symmetric(2, 0.3) if method == "discounted-forward" else None
     settings = {"transition": transition, "epochs": 60, "batch_size": 32, "random_state": 0}
@@ -367,8 +367,67 @@ def test_weight_decay_is_chosen_on_noisy_labels(tmp_path, wide, method):
     for kept in ({"standardize": False}, {"weight_decay": 0.0}):
         assert NoisyLabelClassifier(method, **settings | kept | {"epochs": 1}).fit(X, noisy).weight_decay_ == 0
     model.save(tmp_path / "m")
+    monkeypatch.setattr(NoisyLabelClassifier, "_best", Never.fit)  # from here on, nothing is chosen
     again = load(tmp_path / "m").set_params(warm_start=True, epochs=1)
-    assert again.fit(X, noisy).weight_decay_ == model.weight_decay_  # without a new choice
+    assert again.fit(X, noisy).weight_decay_ == model.weight_decay_
+    with pytest.raises(ValueError, match="NaN"):
+        again.fit(np.full_like(X, np.nan), noisy)
+    assert again.weight_decay_ == model.weight_decay_
+
+
+def test_weight_decay_is_only_chosen_for_tables_in_memory(monkeypatch, wide):
+    monkeypatch.setattr(NoisyLabelClassifier, "_best", Never.fit)
+    X, noisy, _, _ = wide
+    model = NoisyLabelClassifier(transition=symmetric(2, 0.3), epochs=1, random_state=0)
+    assert model.fit(X.reshape(-1, 1, 2, 31), noisy).weight_decay_ == 0
+    assert model.fit(loader(X, noisy)).weight_decay_ == 0
+    assert clone(model).set_params(standardize=False).fit(X, noisy).weight_decay_ == 0
+    monkeypatch.setattr(module, "MOST_ROWS", 399)
+    assert model.fit(X, noisy).weight_decay_ == 0
+    monkeypatch.setattr(module, "MOST_ROWS", 400)
+    with pytest.raises(AssertionError):
+        model.fit(X, noisy)
+
+
+def test_a_checkpoint_keeps_the_weight_decay(monkeypatch, tmp_path, wide):
+    X, noisy, _, _ = wide
+    settings = {"transition": symmetric(2, 0.3), "decay_from": None, "batch_size": 32, "random_state": 0}
+    model = NoisyLabelClassifier(epochs=40, checkpoint=tmp_path / "c", **settings).fit(X, noisy)
+    assert model.weight_decay_ > 0
+    monkeypatch.setattr(NoisyLabelClassifier, "_best", Never.fit)
+    assert model.set_params(epochs=41).fit(X, noisy).weight_decay_ > 0
+    assert len(model.history_) == 41
+
+
+@pytest.mark.parametrize(
+    ("method", "used"), [("forward", "given"), ("ce", "none"), ("gce", "given"), ("volminnet", "learned")]
+)
+def test_choices_see_held_out_labels_through_T_with_their_weights(monkeypatch, method, used):
+    seen = []
+
+    def error(z, y, T, weight):
+        seen.append((len(z), T, weight))
+        return held_out_error(z, y, T, weight)
+
+    monkeypatch.setattr(module, "held_out_error", error)
+    random = np.random.default_rng(0)
+    X, y, given = random.normal(size=(60, 4)), random.integers(3, size=60), symmetric(3, 0.3)
+    weight = np.repeat([0.0, 1.0, 2.0], 20)
+    model = NoisyLabelClassifier(method, transition=given, epochs=2, batch_size=13, random_state=0)
+    model.fit(X, y, sample_weight=weight)
+    assert len(seen) == len(module.DECAYS)
+    for n, T, w in seen:
+        assert n == 14  # a third of the 40 rows with a weight, and one more: 27 would leave a batch of one
+        assert w.min() > 0
+        assert len(set(w)) == 2
+        assert np.array_equal(T, given) == (used == "given")
+        assert np.array_equal(T, np.eye(3)) == (used == "none")
+
+
+def test_too_few_labels_choose_nothing():
+    X, y = np.random.default_rng(0).normal(size=(12, 3)), np.arange(12) % 2
+    weight = (np.arange(12) < 1).astype(float)
+    assert NoisyLabelClassifier("ce", epochs=1, random_state=0).fit(X, y, sample_weight=weight).weight_decay_ == 0
 
 
 def test_the_error_on_held_out_labels_is_that_of_the_best_temperature():
@@ -409,8 +468,8 @@ def test_tables_have_nothing_to_shift():
 class Never:
     """An estimator of T that must not be asked."""
 
-    def fit(self, X, y):
-        raise AssertionError("T was estimated before the parameters were checked")
+    def fit(self, *arguments):
+        raise AssertionError("this must not be called")
 
 
 def test_weights_count_in_the_choice_of_an_augmentation(tmp_path):

@@ -2,6 +2,9 @@
 
 import copy
 import itertools
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -119,6 +122,16 @@ def test_tiny_numbers_are_zero_in_training_and_as_the_caller_left_them_after_it(
         assert (seen, flushed()) == ([True, True], before)
     finally:
         torch.set_flush_denormal(False)
+
+
+def test_threads_that_start_in_training_do_not_keep_treating_tiny_numbers_as_zero():
+    code = (
+        "import torch; torch.set_num_threads(2)\n"
+        "from unflip.deep import trainer\n"
+        "with trainer._flushed_denormals(): torch.ones(2**22).add_(1)\n"
+        "assert bool((torch.full((2**22,), 1e-39) * 1.0 != 0).all())"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"OMP_NUM_THREADS": "2"})
 
 
 def test_any_network(data):

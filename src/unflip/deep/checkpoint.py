@@ -23,13 +23,8 @@ def write_checkpoint(path: Path, state: Record) -> None:
 
 def read_checkpoint(path: Path, settings: Record, epochs: int, device: torch.device) -> Record:
     """Return the state in a checkpoint, or say why this run, with its settings and epochs, cannot continue from it."""
-    try:
-        state: Record = torch.load(check_file(path), map_location=device, weights_only=True)
-        saved, done = dict(state["settings"]), len(state["history"])
-    except OSError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{path} is not a checkpoint of a Trainer; remove it to start again") from error
+    state = _load(path, device)
+    saved, done = state["settings"], len(state["history"])
     for name in settings | saved:
         if saved.get(name) != settings.get(name):
             fault = f"{path} was made with {name}={saved.get(name)!r}, but now it is {settings.get(name)!r}"
@@ -38,6 +33,21 @@ def read_checkpoint(path: Path, settings: Record, epochs: int, device: torch.dev
         advice = f"set epochs to {done} or more to use it, or remove the file to start again"
         raise ValueError(f"{path} has {done} epochs, but epochs={epochs}; {advice}")
     return state
+
+
+def saved_setting(path: Path, name: str) -> Any:
+    """Return a setting of the trainer that wrote a checkpoint."""
+    return _load(path, torch.device("cpu"))["settings"].get(name)
+
+
+def _load(path: Path, device: torch.device) -> Record:
+    try:
+        state: Record = torch.load(check_file(path), map_location=device, weights_only=True)
+        return state | {"settings": dict(state["settings"]), "history": list(state["history"])}
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} is not a checkpoint of a Trainer; remove it to start again") from error
 
 
 def method_settings(method: nn.Module) -> Record:

@@ -1,6 +1,7 @@
 """A network trained from noisy labels, with scikit-learn's interface."""
 
 import math
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from unflip._validation import FloatArray, IntArray, check_labels
 from unflip.core import clean_prior
 from unflip.deep.augment import make_augment, name_of
 from unflip.deep.batches import CheckedBatches, sample_batches
+from unflip.deep.checkpoint import saved_setting
 from unflip.deep.distributed import first_rank, join
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.methods import find_method, make_method
@@ -27,8 +29,10 @@ from unflip.models.folder import class_name
 LEAST_STEPS = 2000  # with epochs=None, small data are passed over until this many steps are done
 SAMPLE = 50_000  # rows from which T is estimated if the data come in batches
 DECAYS = (0.0, 1e-3, 1e-2)  # the weight decays to choose from
+MOST_ROWS = 100_000  # of a table for which it is chosen: training four networks on more would take too long
 ENOUGH = 1000  # labels that decide, unless these are more than a third of all, or less than a tenth
-FEW_ROWS, FEW_FEATURES = 10_000, 1024  # tables up to this size leave T to trees and linear models
+FEWEST = 10  # labels, below which nothing is chosen
+FEW_NUMBERS, FEW_FEATURES = 10_000_000, 1024  # tables up to this size leave T to trees and linear models
 
 
 def default_estimator(
@@ -40,7 +44,8 @@ def default_estimator(
     times, and none waits long for another.
     """
     n = len(X) if n_samples is None else n_samples
-    if X.ndim == 2 and n <= FEW_ROWS and X.shape[1] <= FEW_FEATURES and join(torch.device("cpu")).size == 1:
+    is_small = X.ndim == 2 and X.shape[1] <= FEW_FEATURES and n * X.shape[1] <= FEW_NUMBERS
+    if is_small and join(torch.device("cpu")).size == 1:
         return registry.make("StackedEM", random_state=random_state)
     return registry.make("CrossFitEM", random_state=random_state, **settings)
 
@@ -83,27 +88,24 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None, T is
         estimated, unless the method does not need it: by :class:`unflip.transition.StackedEM` for a table of up to
-        10,000 rows and 1,024 features, which shows no progress bar, and otherwise (also under ``torchrun``) by
+        10 million numbers and 1,024 features, which shows no progress bar, and otherwise (also under ``torchrun``) by
         :class:`unflip.transition.CrossFitEM` with the same network.
     epochs : int or None, default=None
         If None, 40 epochs are run, and more on small data, until 2,000 steps are done.
     batch_size, lr, ema, progress
         As in :class:`unflip.deep.Trainer`.
     weight_decay : float or None, default=None
-        As in :class:`unflip.deep.Trainer`. If None, held-out noisy labels decide between 0, 0.001 and 0.01 for a table
-        that is standardized and in memory, as they do for ``augment="auto"``, which takes almost four times as long.
-        For everything else it is 0.
+        As in :class:`unflip.deep.Trainer`. If None, held-out noisy labels decide between 0, 0.001 and 0.01 (see Notes)
+        for a table that is standardized, in memory and of at most 100,000 rows, and fits take three to four times as
+        long. For everything else it is 0. ``warm_start`` and a checkpoint keep what was chosen.
     decay_from : float or None, default=0.4
         Fraction of the epochs after which the learning rate falls linearly to zero. If None, it stays constant.
     dropout : float, default=0.5
         Dropout of the networks "mlp" and "cnn6".
     augment : {"shift", "crop", "flip", "auto"}, some of the first three joined by "+", callable or None, default=None
-        Random changes of the images in training, as in :func:`unflip.deep.make_augment`. With "auto", a tenth of the
-        noisy labels (of fewer than 10,000, up to a third) decides between none and "shift": both are trained without
-        it, and the smaller squared error |T'h - e_y|^2 there wins, each h with the temperature that suits it best
-        (T = I for methods that take the labels as they are, and the larger share of correct predictions for those that
-        withstand noise without T). That triples the time. Continuing from a checkpoint decides again, and
-        ``warm_start`` does not spare it.
+        Random changes of the images in training, as in :func:`unflip.deep.make_augment`. With "auto", held-out noisy
+        labels decide between none and "shift" (see Notes), which triples the time. Continuing from a checkpoint decides
+        again, and ``warm_start`` does not spare it.
     standardize : bool, default=True
         Bring the features of a table, X of shape (n_samples, n_features), to mean 0 and deviation 1. Images are left as
         they are; uint8 images are scaled to [0, 1].
@@ -154,6 +156,13 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     On a small table, networks memorize the labels, and CrossFitEM mistakes the result for noise or misses the noise.
     StackedEM, which combines trees and linear models, gives a better T there (``benchmarks/deep_tables.py``).
 
+    *Choices on held-out labels.* A network is trained with each choice on all noisy labels but a tenth (of fewer than
+    10,000 labels up to a third), and the smallest squared error |T'h - e_y|^2 on these wins, each h with the
+    temperature that suits it best. T = I for methods that take the labels as they are; for those that withstand noise
+    and have no T, it is the share of labels that are not predicted. Without a weight decay, noisy labels of many
+    features are memorized, and with it, classes with bent boundaries in few features are not learned: so no value suits
+    all tables (``benchmarks/deep_tables.py``).
+
     *Probabilities.* Those of the default method serve to choose a class. Where classes overlap they are biased: too
     sharp under symmetric noise, and under one-sided noise in favor of the classes whose labels are flipped. If you need
     probabilities rather than labels, use ``method="forward"``, whose loss is a proper score.
@@ -180,8 +189,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     transition_: FloatArray | None
     class_prior_: FloatArray
     network_class_: str
-    augment_: Any = None  # this and the next of models saved before there was any
-    weight_decay_: float = 0.0
+    weight_decay_: float
+    augment_: Any = None  # of models saved before there was any
 
     def __init__(
         self,
@@ -244,8 +253,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             raise ValueError("warm_start continues from memory, checkpoint from a file: set only one of them")
         if self.checkpoint is not None and self.random_state is None:  # a loaded model may have lost it
             raise ValueError("checkpoint needs a random_state; without one, a second fit cannot continue the first")
-        self.augment_, self.weight_decay_ = None if self.augment == "auto" else self.augment, self.weight_decay or 0.0
-        make_augment(self.augment_)
+        make_augment(None if self.augment == "auto" else self.augment)
         rows: Any = slice(None)
         batches = X if y is None and not hasattr(X, "__array__") and not hasattr(X, "shape") else None
         if batches is None:
@@ -279,16 +287,22 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             self._set_transition(X, *of_rows, frequencies, len(codes), seed)
         T = self.transition_
         prior = frequencies if T is None else clean_prior(frequencies, T)
-        if self.augment == "auto":
-            self.augment_ = self._best("augment_", (None, "shift"), X, codes, weighted, T, prior, seed)
-        elif self.weight_decay is None and earlier:
-            self.weight_decay_ = earlier.get("weight_decay_", 0.0)
-        elif self.weight_decay is None and batches is None and self.standardize and X.ndim == 2:
-            self.weight_decay_ = self._best("weight_decay_", DECAYS, X, codes, weighted, T, prior, seed)
-        trainer = self._trainer(T, prior, len(codes), seed, earlier)
+        augment, weight_decay = self.augment, self.weight_decay
+        if augment == "auto":
+            augment = self._best("augment", (None, "shift"), X, codes, weighted, T, prior, seed)
+        if weight_decay is None:
+            weight_decay = 0.0
+            if earlier:
+                weight_decay = earlier["weight_decay_"]
+            elif self.checkpoint is not None and Path(self.checkpoint).exists():  # more epochs might decide otherwise
+                weight_decay = saved_setting(Path(self.checkpoint), "weight_decay")
+            elif batches is None and self.standardize and X.ndim == 2 and len(codes) <= MOST_ROWS:
+                weight_decay = self._best("weight_decay", DECAYS, X, codes, weighted, T, prior, seed)
+        trainer = self._trainer(T, prior, len(codes), seed, earlier, augment=augment, weight_decay=weight_decay)
         x, labels, w = (X, codes, weighted) if batches is None else (self._checked(batches), None, None)
         self.history_ = trainer.fit(x, labels, sample_weight=w, evaluate=evaluate)
         trainer.model.forget_samples()
+        self.augment_, self.weight_decay_ = augment, weight_decay
         self.methods_ = [trainer.model.cpu()]
         self.transition_ = T = getattr(self.methods_[0], "transition", T)  # a method may have learned it
         self.class_prior_ = frequencies if T is None else clean_prior(frequencies, T)
@@ -305,19 +319,22 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         prior: FloatArray,
         seed: int,
     ) -> Any:
-        """Return the value of an attribute with which noisy labels are predicted best that were not trained on."""
+        """Return the value of a setting with which noisy labels are predicted best that were not trained on."""
         counted = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
         order = np.random.default_rng(seed).permutation(counted)
         n = len(order)
-        held, kept = np.split(order, [max(1, n // 10, min(n // 3, ENOUGH))])
+        if n < FEWEST:
+            return choices[0]
+        n_held = max(n // 10, min(n // 3, ENOUGH))
+        n_held += (n - n_held) % self.batch_size == 1  # batch norm cannot learn from a batch of one row
+        held, kept = np.split(order, [n_held])
         w = None if weights is None else weights[held]
         entry = registry.find(self.method, "deep")
         corrects = entry.takes_transition or entry.learns_transition or entry.robust
         through = T if corrects else np.eye(len(self.classes_))  # its probabilities are those of the noisy labels
         errors: list[float] = []
         for choice in choices:
-            setattr(self, name, choice)
-            trainer = self._trainer(T, prior, len(kept), seed)
+            trainer = self._trainer(T, prior, len(kept), seed, **{name: choice})
             trainer.checkpoint = None
             trainer.fit(X[kept], codes[kept], sample_weight=None if weights is None else weights[kept])
             z = trainer.predict_logits(X[held]).double().numpy()
@@ -369,6 +386,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         n_samples: int,
         seed: int,
         earlier: dict[str, Any] | None = None,
+        augment: Any = None,
+        weight_decay: float = 0.0,
     ) -> Trainer:
         epochs = self.epochs or max(40, self._epochs_of(LEAST_STEPS, n_samples))
         decay_from = None if self.decay_from is None else round(self.decay_from * epochs)
@@ -378,7 +397,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             method.networks.load_state_dict(earlier["methods_"][0].networks.state_dict())
         same = ("batch_size", "lr", "ema", "progress", "checkpoint")
         settings: dict[str, Any] = {name: getattr(self, name) for name in same}
-        settings |= {"augment": self.augment_, "weight_decay": self.weight_decay_}
+        settings |= {"augment": augment, "weight_decay": weight_decay}
         return Trainer(method, epochs=epochs, decay_from=decay_from, seed=seed, device=self._device(), **settings)
 
     def _evaluation(self, data: Any) -> Any:
@@ -411,6 +430,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
 
     def _set_fitted_state(self, state: dict[str, Any]) -> None:
         weights = {name: torch.from_numpy(np.array(value)) for name, value in state.pop("weights").items()}
+        state.setdefault("weight_decay_", self.weight_decay or 0.0)  # of models saved before it was chosen
         super()._set_fitted_state(state)
         self.input_shape_ = tuple(self.input_shape_)
         self._check_announced(weights)

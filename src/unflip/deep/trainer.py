@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from unflip.deep.methods import Method
 
 
+PARALLEL = 2**20  # numbers that torch adds in several threads
+
+
 @dataclass(eq=False, repr=False)
 class Trainer:
     """Train a method with Adam, and keep what is needed to continue: weights, moments, average and history.
@@ -364,12 +367,14 @@ def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
 
 @contextmanager
 def _flushed_denormals() -> Iterator[None]:
-    """Treat numbers below 1.2e-38 as zero, in this thread and for as long as the context lasts.
+    """Treat float32 numbers below 1.2e-38 as zero on the processor, for as long as the context lasts.
 
     Weight decay makes many of them: the weight of a pixel that is always black halves again and again, and so do its
     moments. Some processors take a hundred times as long for them, so that a step takes up to twice as long.
     """
-    was_on = bool(torch.full((1,), 1e-39) == 0)
+    was_on = bool(torch.full((1,), 1e-39, dtype=torch.float32, device="cpu") == 0)
+    if torch.get_num_threads() > 1:  # threads that started in the context would keep its setting for good
+        torch.zeros(PARALLEL, device="cpu").add_(1)
     torch.set_flush_denormal(True)
     try:
         yield
