@@ -16,7 +16,7 @@ from unflip import registry  # noqa: E402
 from unflip.core import corrected_labels  # noqa: E402
 from unflip.deep import MLP, NoisyLabelClassifier  # noqa: E402
 from unflip.deep import classifier as module  # noqa: E402
-from unflip.deep.classifier import default_estimator, held_out_error  # noqa: E402
+from unflip.deep.classifier import clear_gain, default_estimator, held_out_errors  # noqa: E402
 from unflip.metrics import clean_scorer, transition_error  # noqa: E402
 from unflip.models import load  # noqa: E402
 from unflip.noise import corrupt, pairflip, symmetric  # noqa: E402
@@ -327,12 +327,12 @@ def test_batches_that_cannot_be_trained_on(blobs):
 def test_augmentation_is_chosen_on_noisy_labels(tmp_path, transition):
     """One bright pixel whose place says nothing within its half: shifts by one pixel keep the class."""
     random = np.random.default_rng(0)
-    y = np.arange(400) % 2
-    X = np.zeros((400, 1, 12, 24), np.float32)
-    X[np.arange(400), 0, random.integers(1, 11, 400), random.integers(1, 11, 400) + 12 * y] = 1
+    y = np.arange(1200) % 2
+    X = np.zeros((1200, 1, 12, 24), np.float32)
+    X[np.arange(1200), 0, random.integers(1, 11, 1200), random.integers(1, 11, 1200) + 12 * y] = 1
     noisy = corrupt(y, symmetric(2, 0.2), random_state=0)
     method = "mcldce" if transition is not None else "gce"
-    settings = {"transition": transition, "epochs": 12, "lr": 0.01, "batch_size": 16, "random_state": 0}
+    settings = {"transition": transition, "epochs": 8, "lr": 0.01, "batch_size": 16, "random_state": 0}
     model = NoisyLabelClassifier(method, augment="auto", **settings).fit(X, noisy)
     assert model.augment_ == "shift"
     same = NoisyLabelClassifier(method, augment=model.augment_, **settings).fit(X, noisy)
@@ -407,9 +407,9 @@ def test_choices_see_held_out_labels_through_T_with_their_weights(monkeypatch, m
 
     def error(z, y, T, weight):
         seen.append((len(z), T, weight))
-        return held_out_error(z, y, T, weight)
+        return held_out_errors(z, y, T, weight)
 
-    monkeypatch.setattr(module, "held_out_error", error)
+    monkeypatch.setattr(module, "held_out_errors", error)
     random = np.random.default_rng(0)
     X, y, given = random.normal(size=(60, 4)), random.integers(3, size=60), symmetric(3, 0.3)
     weight = np.repeat([0.0, 1.0, 2.0], 20)
@@ -438,11 +438,23 @@ def test_the_error_on_held_out_labels_is_that_of_the_best_temperature():
     for t in np.geomspace(0.1, 10, 401):
         h = np.exp(z / t) / np.exp(z / t).sum(axis=1, keepdims=True)
         errors.append(sum(w * ((T3.T @ p - np.eye(3)[k]) ** 2).sum() for p, k, w in zip(h, y, weight, strict=True)))
-    expected = min(errors) / weight.sum()
-    assert held_out_error(z, y, T3, weight) == pytest.approx(expected, rel=1e-4)
-    assert held_out_error(3 * z, y, T3, weight) == pytest.approx(expected, rel=1e-4)  # how sharp z is does not matter
-    wrong = np.average(z.argmax(axis=1) != y, weights=weight)
-    assert held_out_error(z, y, None, weight) == pytest.approx(wrong)
+    expected = min(errors)
+    assert weight @ held_out_errors(z, y, T3, weight) == pytest.approx(expected, rel=1e-4)
+    assert weight @ held_out_errors(3 * z, y, T3, weight) == pytest.approx(expected, rel=1e-4)  # however sharp z is
+    assert held_out_errors(z, y, None, weight).tolist() == (z.argmax(axis=1) != y).tolist()
+
+
+def test_a_gain_is_clear_from_one_and_a_half_standard_errors_on():
+    random = np.random.default_rng(0)
+    gain, zero = random.normal(size=400), np.zeros(400)
+    gain -= gain.mean()
+    std = gain.std() / 20
+    for share, expected in ((1.49, 0), (1.51, 1.51 * std), (-3, 0)):
+        assert clear_gain(gain + share * std, zero) == pytest.approx(expected)
+        weight = np.tile([3.0, 0.0], 400)  # rows without a weight do not count
+        both = np.column_stack([gain + share * std, np.full(400, -9.0)]).ravel()
+        assert clear_gain(both, np.zeros(800), weight) == pytest.approx(expected)
+    assert clear_gain(zero, zero) == 0
 
 
 def test_settings_that_are_none_can_be_saved(monkeypatch, tmp_path, blobs):

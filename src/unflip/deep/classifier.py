@@ -31,6 +31,7 @@ SAMPLE = 50_000  # rows from which T is estimated if the data come in batches
 DECAYS = (0.0, 1e-3, 1e-2)  # the weight decays to choose from
 MOST_ROWS = 100_000  # of a table for which it is chosen: training four networks on more would take too long
 ENOUGH = 1000  # labels that decide, unless these are more than a third of all, or less than a tenth
+SURE = 1.5  # standard errors by which a choice must be better than none
 FEWEST = 10  # labels, below which nothing is chosen
 FEW_NUMBERS, FEW_FEATURES = 10_000_000, 1024  # tables up to this size leave T to trees and linear models
 
@@ -50,23 +51,34 @@ def default_estimator(
     return registry.make("CrossFitEM", random_state=random_state, **settings)
 
 
-def held_out_error(z: FloatArray, y: IntArray, T: FloatArray | None, sample_weight: Any = None) -> float:
-    """Return how badly clean logits z, shape (n, n_classes), predict noisy labels y that were not trained on.
+def held_out_errors(z: FloatArray, y: IntArray, T: FloatArray | None, sample_weight: Any = None) -> FloatArray:
+    """Return how badly clean logits z, shape (n, n_classes), predict each of n noisy labels that were not trained on.
 
-    With T, it is the mean of ``|T'h - e_y|^2`` with ``h = softmax(z / t)``, at the temperature t from 0.1 to 10 that
-    makes it smallest: a loss may make h too sharp, which says nothing about the classes that it ranks first. Without T,
-    it is the share of labels that are not the most likely class.
+    With T, it is ``|T'h - e_y|^2`` with ``h = softmax(z / t)``, at the temperature t from 0.1 to 10 that makes the mean
+    smallest: a loss may make h too sharp, which says nothing about the classes that it ranks first. Without T, it is 1
+    for labels that are not the most likely class, and 0 for the others.
     """
     if T is None:
-        return float(np.average(z.argmax(axis=1) != y, weights=sample_weight))
+        return (z.argmax(axis=1) != y).astype(np.float64)
     targets = np.eye(len(T))[y]
 
-    def error(log_t: float) -> float:
-        squares = ((softmax(z / np.exp(log_t), axis=1) @ T - targets) ** 2).sum(axis=1)
-        return float(np.average(squares, weights=sample_weight))
+    def squares(log_t: float) -> FloatArray:
+        errors: FloatArray = ((softmax(z / np.exp(log_t), axis=1) @ T - targets) ** 2).sum(axis=1)
+        return errors
+
+    def mean(log_t: float) -> float:
+        return float(np.average(squares(log_t), weights=sample_weight))
 
     bounds = (-math.log(10), math.log(10))
-    return float(minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-3}).fun)
+    return squares(minimize_scalar(mean, bounds=bounds, method="bounded", options={"xatol": 1e-3}).x)
+
+
+def clear_gain(errors: FloatArray, fewer: FloatArray, sample_weight: Any = None) -> float:
+    """Return the mean of ``errors - fewer``, shape (n,), or 0 if it is not 1.5 standard errors above 0."""
+    gain = errors - fewer
+    w = np.full(len(gain), 1 / len(gain)) if sample_weight is None else sample_weight / np.sum(sample_weight)
+    mean = w @ gain
+    return float(mean) if mean > SURE * np.sqrt(w**2 @ (gain - mean) ** 2) else 0.0
 
 
 class NoisyLabelClassifier(Savable, NetworkEstimator):
@@ -158,10 +170,10 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
 
     *Choices on held-out labels.* A network is trained with each choice on all noisy labels but a tenth (of fewer than
     10,000 labels up to a third), and the smallest squared error |T'h - e_y|^2 on these wins, each h with the
-    temperature that suits it best. T = I for methods that take the labels as they are; for those that withstand noise
-    and have no T, it is the share of labels that are not predicted. Without a weight decay, noisy labels of many
-    features are memorized, and with it, classes with bent boundaries in few features are not learned: so no value suits
-    all tables (``benchmarks/deep_tables.py``).
+    temperature that suits it best, unless it is less than 1.5 standard errors below that of the plain choice. T = I for
+    methods that take the labels as they are; for those that withstand noise and have no T, it is the share of labels
+    that are not predicted. Without a weight decay, noisy labels of many features are memorized, and with it, classes
+    with bent boundaries in few features are not learned: so no value suits all tables (``benchmarks/deep_tables.py``).
 
     *Probabilities.* Those of the default method serve to choose a class. Where classes overlap they are biased: too
     sharp under symmetric noise, and under one-sided noise in favor of the classes whose labels are flipped. If you need
@@ -319,7 +331,10 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         prior: FloatArray,
         seed: int,
     ) -> Any:
-        """Return the value of a setting with which noisy labels are predicted best that were not trained on."""
+        """Return the value of a setting with which noisy labels are predicted best that were not trained on.
+
+        It is the first of the choices unless another one is clearly better.
+        """
         counted = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
         order = np.random.default_rng(seed).permutation(counted)
         n = len(order)
@@ -332,14 +347,15 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         entry = registry.find(self.method, "deep")
         corrects = entry.takes_transition or entry.learns_transition or entry.robust
         through = T if corrects else np.eye(len(self.classes_))  # its probabilities are those of the noisy labels
-        errors: list[float] = []
+        errors = []
         for choice in choices:
             trainer = self._trainer(T, prior, len(kept), seed, **{name: choice})
             trainer.checkpoint = None
             trainer.fit(X[kept], codes[kept], sample_weight=None if weights is None else weights[kept])
             z = trainer.predict_logits(X[held]).double().numpy()
-            errors.append(held_out_error(z, codes[held], getattr(trainer.model, "transition", through), w))
-        return first_rank(choices[int(np.argmin(errors))])  # of equal ones the first
+            errors.append(held_out_errors(z, codes[held], getattr(trainer.model, "transition", through), w))
+        gains = [clear_gain(errors[0], fewer, w) for fewer in errors]
+        return first_rank(choices[int(np.argmax(gains))])  # of equal ones the first
 
     def _set_scale(self, X: NDArray[Any]) -> None:
         self.mean_, self.scale_ = np.zeros(1, np.float32), np.ones(1, np.float32)
