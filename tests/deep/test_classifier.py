@@ -38,7 +38,7 @@ def one_thread():
 
 # VolMin, which needs no training, gives T here: the checks fit hundreds of times.
 @sklearn_checks.parametrize(
-    [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=20, batch_size=32, lr=0.02, weight_decay=0.0)],
+    [NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=20, batch_size=32, lr=0.02)],
     left_out=ROUNDED,
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
@@ -48,15 +48,11 @@ def test_scikit_learn(estimator, check):
 
 @pytest.mark.slow
 @sklearn_checks.parametrize(
-    [
-        NoisyLabelClassifier(transition=VolMin(rounds=0), epochs=20, batch_size=32, lr=0.02),
-        VolMinNet(batch_size=64),
-        CrossFitEM(VolMin(rounds=0), rounds=12, lr=0.01),
-    ],
+    [VolMinNet(batch_size=64), CrossFitEM(VolMin(rounds=0), rounds=12, lr=0.01)],
     left_out=ROUNDED,
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": NOT_REPETITION},
 )
-def test_scikit_learn_for_what_takes_longer(estimator, check):
+def test_scikit_learn_for_estimators_of_T(estimator, check):
     check(estimator)
 
 
