@@ -221,8 +221,9 @@ def cnn_step(x: Tensor, y: Tensor, memory_format: torch.memory_format) -> Callab
     return run
 
 
-def cnn_ours(x: Tensor, y: Tensor) -> Callable[[], float]:
-    trainer = Trainer(make_method("ce", make_network("cnn6", (3, 32, 32), 10), 10), epochs=1, batch_size=len(x))
+def cnn_ours(x: Tensor, y: Tensor, precision: str = "float32", width: float = 1.0) -> Callable[[], float]:
+    method = make_method("ce", make_network("cnn6", (3, 32, 32), 10, width=width), 10)
+    trainer = Trainer(method, epochs=1, batch_size=len(x), precision=precision)
 
     def run() -> float:
         start = clock()
@@ -313,6 +314,7 @@ def cnn_table(report: Report) -> None:
     contenders = {
         base: convolutions(CNN6(3, 10), x),
         "unflip, ce": cnn_ours(x, y),
+        "unflip, ce, bfloat16": cnn_ours(x, y, "bfloat16"),
         "plain step": cnn_step(x, y, torch.contiguous_format),
         "plain step, weights channels last": cnn_step(x, y, torch.channels_last),
     }

@@ -56,6 +56,7 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
         ),
         ('[methods.ridge]\ntitle = "Ridge"', "[methods.ridge]", r"\[methods.ridge\] is missing the key 'title'"),
         ('"sym 20", "pair 40"', '"human"', r"\[datasets.digits\] needs noise_rate"),
+        ("lr = ", 'precision = "half"\nlr = ', r"precision must be 'float32' or 'bfloat16'"),
         ("name = ", "name ", "is not a TOML file"),
     ],
 )

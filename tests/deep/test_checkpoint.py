@@ -64,7 +64,8 @@ def test_more_epochs_go_on(data):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("lr", 0.5), ("seed", 1), ("batch_size", 8), ("ema", 0.9), ("decay_from", 1)]
+    ("name", "value"),
+    [("lr", 0.5), ("seed", 1), ("batch_size", 8), ("ema", 0.9), ("decay_from", 1), ("precision", "bfloat16")],
 )
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, data, name, value):
     path = tmp_path / "checkpoint.pt"

@@ -77,6 +77,29 @@ def test_each_epoch_sees_every_sample_once_in_a_new_order(data):
     assert not torch.equal(*orders)
 
 
+def test_sixteen_bits_in_training_and_32_elsewhere(data):
+    x, y = data
+    model = method()
+    plain = copy.deepcopy(model.networks[0])
+    trainer = Trainer(model, epochs=2, batch_size=16, lr=0.01, precision="bfloat16")
+    trainer.fit(x, y)
+    optimizer = torch.optim.Adam(plain.parameters(), lr=0.01)
+    for bx, by, *_ in model.seen:
+        with torch.autocast("cpu", torch.bfloat16):
+            z = plain(bx)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(z.float(), by).backward()
+        optimizer.step()
+    for ours, theirs in zip(model.networks[0].parameters(), plain.parameters(), strict=True):
+        assert ours.dtype == torch.float32
+        torch.testing.assert_close(ours, theirs)
+    exact = model.networks[0](torch.from_numpy(x) / 255)
+    torch.testing.assert_close(trainer.predict_logits(x), exact, rtol=0, atol=1e-6)
+    rounded = method()
+    Trainer(rounded, epochs=2, batch_size=16, lr=0.01).fit(x, y)
+    assert not torch.equal(rounded.networks[0][1].weight, model.networks[0][1].weight)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, ">f4"])
 def test_inputs_other_than_bytes_are_not_scaled(data, dtype):
     x, y = data
@@ -310,7 +333,10 @@ def test_bad_data_are_refused(x, y, weight, message):
 
 @pytest.mark.parametrize(
     "setting",
-    [{"epochs": 0}, {"batch_size": 0}, {"steps_per_epoch": 0}, {"decay_from": -1}, {"seed": -1}, {"ema": 1.0}],
+    [
+        *({"epochs": 0}, {"batch_size": 0}, {"steps_per_epoch": 0}, {"decay_from": -1}, {"seed": -1}, {"ema": 1.0}),
+        {"precision": "float16"},
+    ],
 )
 def test_bad_settings_are_refused(setting):
     with pytest.raises(ValueError, match=next(iter(setting))):

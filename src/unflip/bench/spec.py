@@ -87,8 +87,10 @@ DATASET = {
     **{"subset": whole(1), "noise_rate": SHARE, "noises": NAMES},
 }
 TRAINING = {"epochs": whole(1), "decay_from": whole(0), "batch_size": whole(1), "lr": POSITIVE}
+PRECISION: Rule = ("'float32' or 'bfloat16'", lambda value: value in ("float32", "bfloat16"))
+CHANGES = {"augment": TEXT, "precision": PRECISION}  # what a protocol may add to the training
 PROTOCOL = {
-    **{"seeds": SEEDS, **TRAINING, "augment": TEXT, "datasets": NAMES},
+    **{"seeds": SEEDS, **TRAINING, **CHANGES, "datasets": NAMES},
     **{"network": TABLE, "transition": TEXT, "subset": ROWS, "note": TEXT, "tuning": TABLE},
 }
 TUNING = {"held_out": INSIDE, "ema": INSIDE, "settings": TABLES}
@@ -228,7 +230,7 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], tra
             check_table(setting, f"{place} tuning settings", SETTINGS)
         if not entry["tuning"]["settings"]:
             raise ValueError(f"{place} tuning: settings is empty; give at least one, such as {{ dropout = 0.5 }}")
-    training = {key: entry[key] for key in (*TRAINING, "augment") if key in entry}
+    training = {key: entry[key] for key in (*TRAINING, *CHANGES) if key in entry}
     rest = {key: entry[key] for key in ("network", "subset", "note", "transition", "tuning") if key in entry}
     return Protocol(tuple(entry["seeds"]), training, chosen, **rest)
 

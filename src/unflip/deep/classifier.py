@@ -22,7 +22,7 @@ from unflip.deep.checkpoint import saved_setting
 from unflip.deep.distributed import first_rank, join
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.methods import find_method, make_method
-from unflip.deep.trainer import Trainer, no_indices
+from unflip.deep.trainer import Trainer, check_precision, no_indices
 from unflip.models import Savable
 from unflip.models.folder import class_name
 
@@ -118,6 +118,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         Random changes of the images in training, as in :func:`unflip.deep.make_augment`. With "auto", held-out noisy
         labels decide between none and "shift" (see Notes), which triples the time. Continuing from a checkpoint decides
         again, and ``warm_start`` does not spare it.
+    precision : {"float32", "bfloat16"}, default="float32"
+        As in :class:`unflip.deep.Trainer`. T is estimated in 32 bits.
     standardize : bool, default=True
         Bring the features of a table, X of shape (n_samples, n_features), to mean 0 and deviation 1. Images are left as
         they are; uint8 images are scaled to [0, 1].
@@ -218,6 +220,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         ema: float | None = 0.999,
         weight_decay: float | None = None,
         augment: Any = None,
+        precision: str = "float32",
         standardize: bool = True,
         method_options: dict[str, Any] | None = None,
         network_options: dict[str, Any] | None = None,
@@ -239,6 +242,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         self.ema = ema
         self.weight_decay = weight_decay
         self.augment = augment
+        self.precision = precision
         self.standardize = standardize
         self.method_options = method_options
         self.network_options = network_options
@@ -266,6 +270,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         if self.checkpoint is not None and self.random_state is None:  # a loaded model may have lost it
             raise ValueError("checkpoint needs a random_state; without one, a second fit cannot continue the first")
         make_augment(None if self.augment == "auto" else self.augment)
+        check_precision(self.precision)
         rows: Any = slice(None)
         batches = X if y is None and not hasattr(X, "__array__") and not hasattr(X, "shape") else None
         if batches is None:
@@ -411,7 +416,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
             method = self._make_method(T, prior)
         if earlier:
             method.networks.load_state_dict(earlier["methods_"][0].networks.state_dict())
-        same = ("batch_size", "lr", "ema", "progress", "checkpoint")
+        same = ("batch_size", "lr", "ema", "precision", "progress", "checkpoint")
         settings: dict[str, Any] = {name: getattr(self, name) for name in same}
         settings |= {"augment": augment, "weight_decay": weight_decay}
         return Trainer(method, epochs=epochs, decay_from=decay_from, seed=seed, device=self._device(), **settings)

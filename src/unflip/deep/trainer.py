@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 PARALLEL = 2**20  # numbers that torch adds in several threads
+PRECISIONS = ("float32", "bfloat16")
 
 
 @dataclass(eq=False, repr=False)
@@ -57,6 +58,9 @@ class Trainer:
         are averaged; everything else, such as the T of a loss, is copied from the method.
     augment : {"shift", "crop", "flip"}, some of them joined by "+", callable or None, default=None
         Changes the images of each batch at random in training, as in :func:`unflip.deep.make_augment`.
+    precision : {"float32", "bfloat16"}, default="float32"
+        With "bfloat16", networks compute in 16 bits in training, by torch's autocast. Weights, losses and predictions
+        stay in 32 bits. Convolutions are two to three times as fast on processors with matrix units, and on GPUs.
     seed : int, default=0
         Seeds the order of the samples, dropout and augmentation, separately for each epoch. The caller's random state
         is left as it was. Under ``torchrun`` all processes use the seed of process 0.
@@ -99,6 +103,7 @@ class Trainer:
     weight_decay: float = 0.0
     ema: float | None = None
     augment: Any = None
+    precision: str = "float32"
     seed: int = 0
     device: Any = "cpu"
     progress: bool | str = "auto"
@@ -114,7 +119,9 @@ class Trainer:
                 raise ValueError(f"{name} must be at least {smallest}; got {value}")
         if self.ema is not None and not 0 <= self.ema < 1:
             raise ValueError(f"ema, the share of the average that a step keeps, must be in [0, 1); got {self.ema}")
+        check_precision(self.precision)
         self._augment = make_augment(self.augment)
+        self.method.compute_in(self.precision)
         self.device = local_device(torch.device(self.device))
         self.method.to(self.device)
         self.method.forget_samples()  # those of an earlier trainer
@@ -316,6 +323,8 @@ class Trainer:
         settings |= {"method": self.method.name, "optimizer": type(self.optimizer).__name__, **mark}
         if self.augment is not None:  # absent otherwise, so that older checkpoints continue
             settings["augment"] = name_of(self.augment)
+        if self.precision != "float32":
+            settings["precision"] = self.precision
         settings["epochs"] = None if self.decay_from is None else self.epochs  # without decay, epochs may be added
         return {name: plain(value, name) for name, value in settings.items()}
 
@@ -354,6 +363,12 @@ def predict_logits(
     model = method.to(device).eval()
     with torch.inference_mode():
         return torch.cat([model.predict(scaled(batch)).cpu() for batch in as_inputs(x, device).split(batch_size)])
+
+
+def check_precision(precision: str) -> None:
+    """Refuse a precision that training does not have."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be 'float32' or 'bfloat16'; got {precision!r}")
 
 
 def no_indices(name: str) -> str:

@@ -57,6 +57,7 @@ class Method(nn.Module):
     ) -> None:
         super().__init__()
         self.n_classes = n_classes
+        self._precision = "float32"
         self._kept: set[str] = set()
         self._restarted = False
         self.networks = nn.ModuleList(network_factory() for _ in range(self.n_networks))
@@ -135,12 +136,25 @@ class Method(nn.Module):
         return [{"params": list(self.parameters()), "lr": lr}]
 
     def logits(self, x: Tensor, network: int = 0) -> Tensor:
-        """Return the outputs of one network, shape (b, n_classes)."""
-        z: Tensor = self.networks[network](x)
+        """Return the outputs of one network, shape (b, n_classes).
+
+        After ``compute_in("bfloat16")`` a network computes in 16 bits in training. Its outputs, and so the losses, and
+        all predictions stay in 32 bits.
+        """
+        if self.training and self._precision == "bfloat16":
+            with torch.autocast(x.device.type, torch.bfloat16):
+                z: Tensor = self.networks[network](x)
+            z = z.float()
+        else:
+            z = self.networks[network](x)
         if z.ndim != 2 or z.shape[1] != self.n_classes:
             fault = f"the network must return one logit per class, shape (b, {self.n_classes})"
             raise ValueError(f"{fault}; got {tuple(z.shape)}")
         return z
+
+    def compute_in(self, precision: str) -> None:
+        """Let the networks compute in "float32" or "bfloat16" in training."""
+        self._precision = precision
 
     def required_transition(self) -> FloatArray:
         """Return T for a method that cannot do without it."""
