@@ -126,6 +126,18 @@ def test_the_experiments_of_the_repository(path):
                 check_settings(cell)
 
 
+def test_what_a_protocol_adds_to_the_training():
+    experiment = read_experiment(EXPERIMENTS / "deep.toml")
+    assert experiment.cells(protocol="larger")[0].protocol["precision"] == "bfloat16"
+    assert experiment.cells(protocol="shifted")[0].protocol["augment"] == "shift"
+
+
+def test_the_default_precision_leaves_the_hash(experiment_file):
+    plain = read_experiment(experiment_file()).cells()
+    named = read_experiment(experiment_file(("lr = ", 'precision = "float32"\nlr = '))).cells()
+    assert [cell.hash for cell in named] == [cell.hash for cell in plain]
+
+
 def test_the_main_table_is_the_paper_s():
     experiment = read_experiment(EXPERIMENTS / "deep.toml")
     assert len(experiment.rows) == 16

@@ -70,7 +70,8 @@ def test_more_epochs_go_on(data):
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, data, name, value):
     path = tmp_path / "checkpoint.pt"
     Trainer(method(), epochs=1, checkpoint=path).fit(*data)
-    with pytest.raises(ValueError, match=f"was made with {name}="):
+    message = "precision='float32', but now it is 'bfloat16'" if name == "precision" else f"was made with {name}="
+    with pytest.raises(ValueError, match=message):
         Trainer(method(), **{"epochs": 2, "checkpoint": path, name: value}).fit(*data)
 
 

@@ -94,13 +94,14 @@ def test_estimates_T_by_itself(monkeypatch):
     [
         ({}, (2,), StackedEM),
         ({"FEW_NUMBERS": 1199}, (2,), CrossFitEM),
+        ({"FEW_ROWS": 599}, (2,), CrossFitEM),
         ({"FEW_FEATURES": 1}, (2,), CrossFitEM),
         ({}, (1, 1, 2), CrossFitEM),
     ],
-    ids=["small table", "many rows", "many features", "images"],
+    ids=["small table", "many numbers", "many rows", "many features", "images"],
 )
 def test_who_estimates_T(blobs, monkeypatch, limit, shape, expected):
-    for name, value in ({"FEW_NUMBERS": 1200, "FEW_FEATURES": 2} | limit).items():
+    for name, value in ({"FEW_NUMBERS": 1200, "FEW_ROWS": 600, "FEW_FEATURES": 2} | limit).items():
         monkeypatch.setattr(f"unflip.deep.classifier.{name}", value)
     X, _, _ = blobs
     assert isinstance(default_estimator(X.reshape(-1, *shape)), expected)
@@ -419,10 +420,76 @@ def test_choices_see_held_out_labels_through_T_with_their_weights(monkeypatch, m
         assert np.array_equal(T, np.eye(3)) == (used == "none")
 
 
-def test_too_few_labels_choose_nothing():
-    X, y = np.random.default_rng(0).normal(size=(12, 3)), np.arange(12) % 2
-    weight = (np.arange(12) < 1).astype(float)
+@pytest.mark.parametrize(("n", "trains"), [(29, False), (30, True)])
+def test_too_few_labels_choose_nothing(monkeypatch, n, trains):
+    seen = []
+    monkeypatch.setattr(module, "held_out_errors", lambda z, *_: seen.append(len(z)) or np.zeros(len(z)))
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    weight = (np.arange(40) < n).astype(float)
     assert NoisyLabelClassifier("ce", epochs=1, random_state=0).fit(X, y, sample_weight=weight).weight_decay_ == 0
+    assert seen == ([10] * len(module.DECAYS) if trains else [])
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"), [((0, 1.4, 1.4), 0.0), ((0, 1.6, 1.4), 1e-3), ((0, 1.6, 2.0), 1e-2), ((0, -3, -2), 0.0)]
+)
+def test_only_a_clear_gain_is_chosen(monkeypatch, gains, expected):
+    told = iter(gains)
+
+    def errors(z, *_):
+        noise = np.resize([1.0, -1.0], len(z))  # of standard error 1 / sqrt(n)
+        gain = next(told)
+        return np.zeros(len(z)) if gain == 0 else noise - gain / len(z) ** 0.5
+
+    monkeypatch.setattr(module, "held_out_errors", errors)
+    X, y = np.random.default_rng(0).normal(size=(120, 3)), np.arange(120) % 2
+    assert NoisyLabelClassifier("ce", epochs=1, random_state=0).fit(X, y).weight_decay_ == expected
+
+
+def test_a_choice_that_diverges_is_not_chosen(monkeypatch, wide):
+    X, noisy, _, _ = wide
+    fit = module.Trainer.fit
+
+    def diverges(trainer, *arguments, **settings):
+        if trainer.weight_decay:
+            raise FloatingPointError("diverged")
+        return fit(trainer, *arguments, **settings)
+
+    monkeypatch.setattr(module.Trainer, "fit", diverges)
+    assert NoisyLabelClassifier("ce", epochs=1, random_state=0).fit(X, noisy).weight_decay_ == 0
+    monkeypatch.setattr(module, "DECAYS", (1e-3,))  # without a choice that does not diverge, the fit fails
+    with pytest.raises(FloatingPointError):
+        NoisyLabelClassifier("ce", epochs=1, random_state=0).fit(X, noisy)
+
+
+def test_rows_without_weight_change_no_choice(monkeypatch, wide):
+    X, noisy, _, _ = wide
+    seen = []
+    fit = module.Trainer.fit
+
+    def watched(trainer, x, y, sample_weight=None, **settings):
+        seen.append(1.0 if sample_weight is None else float(np.mean(sample_weight)))
+        return fit(trainer, x, y, sample_weight=sample_weight, **settings)
+
+    monkeypatch.setattr(module.Trainer, "fit", watched)
+    weight = np.repeat([1.0, 0.0], [300, 900])
+    NoisyLabelClassifier("ce", epochs=1, random_state=0).fit(X, noisy, sample_weight=weight)
+    assert seen == pytest.approx([1.0] * 4)  # the scale of the loss, to which a weight decay is relative
+
+
+def test_sixteen_bits(monkeypatch, blobs, tmp_path):
+    X, _, noisy = blobs
+    settings = {"transition": T3, "epochs": 2, "weight_decay": 0, "random_state": 0}
+    model = NoisyLabelClassifier(precision="bfloat16", **settings).fit(X, noisy)
+    exact = NoisyLabelClassifier(**settings).fit(X, noisy)
+    difference = np.abs(model.predict_proba(X) - exact.predict_proba(X)).max()
+    assert 0 < difference < 0.05
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.precision == "bfloat16"
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match="precision must be 'float32' or 'bfloat16'; got 'half'"):
+        NoisyLabelClassifier(precision="half", transition=Never()).fit(X, noisy)
 
 
 def test_the_error_on_held_out_labels_is_that_of_the_best_temperature():
@@ -450,6 +517,9 @@ def test_a_gain_is_clear_from_one_and_a_half_standard_errors_on():
         both = np.column_stack([gain + share * std, np.full(400, -9.0)]).ravel()
         assert clear_gain(both, np.zeros(800), weight) == pytest.approx(expected)
     assert clear_gain(zero, zero) == 0
+    assert clear_gain(np.linspace(1, 2, 10), np.zeros(10)) > 0
+    assert clear_gain(np.linspace(1, 2, 9), np.zeros(9)) == 0  # nine rows do not tell their standard error
+    assert clear_gain(np.linspace(1, 2, 400), zero, np.geomspace(1, 1e-99, 400)) == 0  # nor do a few weights
 
 
 def test_settings_that_are_none_can_be_saved(monkeypatch, tmp_path, blobs):

@@ -231,6 +231,8 @@ def _protocol(name: str, entry: Table, datasets: Mapping[str, DatasetEntry], tra
         if not entry["tuning"]["settings"]:
             raise ValueError(f"{place} tuning: settings is empty; give at least one, such as {{ dropout = 0.5 }}")
     training = {key: entry[key] for key in (*TRAINING, *CHANGES) if key in entry}
+    if training.get("precision") == "float32":  # the default, which leaves the hash of a cell as it was
+        del training["precision"]
     rest = {key: entry[key] for key in ("network", "subset", "note", "transition", "tuning") if key in entry}
     return Protocol(tuple(entry["seeds"]), training, chosen, **rest)
 

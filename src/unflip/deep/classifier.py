@@ -32,8 +32,9 @@ DECAYS = (0.0, 1e-3, 1e-2)  # the weight decays to choose from
 MOST_ROWS = 100_000  # of a table for which it is chosen: training four networks on more would take too long
 ENOUGH = 1000  # labels that decide, unless these are more than a third of all, or less than a tenth
 SURE = 1.5  # standard errors by which a choice must be better than none
-FEWEST = 10  # labels, below which nothing is chosen
-FEW_NUMBERS, FEW_FEATURES = 10_000_000, 1024  # tables up to this size leave T to trees and linear models
+FEWEST = 10  # labels that may decide; fewer choose nothing
+# Tables up to this size leave T to trees and linear models.
+FEW_NUMBERS, FEW_ROWS, FEW_FEATURES = 10_000_000, 50_000, 1024
 
 
 def default_estimator(
@@ -45,7 +46,7 @@ def default_estimator(
     times, and none waits long for another.
     """
     n = len(X) if n_samples is None else n_samples
-    is_small = X.ndim == 2 and X.shape[1] <= FEW_FEATURES and n * X.shape[1] <= FEW_NUMBERS
+    is_small = X.ndim == 2 and n <= FEW_ROWS and X.shape[1] <= FEW_FEATURES and n * X.shape[1] <= FEW_NUMBERS
     if is_small and join(torch.device("cpu")).size == 1:
         return registry.make("StackedEM", random_state=random_state)
     return registry.make("CrossFitEM", random_state=random_state, **settings)
@@ -74,9 +75,14 @@ def held_out_errors(z: FloatArray, y: IntArray, T: FloatArray | None, sample_wei
 
 
 def clear_gain(errors: FloatArray, fewer: FloatArray, sample_weight: Any = None) -> float:
-    """Return the mean of ``errors - fewer``, shape (n,), or 0 if it is not 1.5 standard errors above 0."""
+    """Return the mean of ``errors - fewer``, shape (n,), or 0 if it is not 1.5 standard errors above 0.
+
+    It is 0 as well if fewer than ten rows count: they, or a few large weights, do not tell their own standard error.
+    """
     gain = errors - fewer
     w = np.full(len(gain), 1 / len(gain)) if sample_weight is None else sample_weight / np.sum(sample_weight)
+    if round(1 / (w @ w), 6) < FEWEST:
+        return 0.0
     mean = w @ gain
     return float(mean) if mean > SURE * np.sqrt(w**2 @ (gain - mean) ** 2) else 0.0
 
@@ -100,16 +106,17 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None, T is
         estimated, unless the method does not need it: by :class:`unflip.transition.StackedEM` for a table of up to
-        10 million numbers and 1,024 features, which shows no progress bar, and otherwise (also under ``torchrun``) by
-        :class:`unflip.transition.CrossFitEM` with the same network.
+        50,000 rows, 10 million numbers and 1,024 features, and otherwise (also under ``torchrun``) by
+        :class:`unflip.transition.CrossFitEM` with the same network. StackedEM shows no progress bar, and takes minutes
+        for thousands of rows with hundreds of features.
     epochs : int or None, default=None
         If None, 40 epochs are run, and more on small data, until 2,000 steps are done.
     batch_size, lr, ema, progress
         As in :class:`unflip.deep.Trainer`.
     weight_decay : float or None, default=None
         As in :class:`unflip.deep.Trainer`. If None, held-out noisy labels decide between 0, 0.001 and 0.01 (see Notes)
-        for a table that is standardized, in memory and of at most 100,000 rows, and fits take three to four times as
-        long. For everything else it is 0. ``warm_start`` and a checkpoint keep what was chosen.
+        for a table that is standardized, in memory and of at most 100,000 rows, and the network takes about four times
+        as long to train. For everything else it is 0. ``warm_start`` and a checkpoint keep what was chosen.
     decay_from : float or None, default=0.4
         Fraction of the epochs after which the learning rate falls linearly to zero. If None, it stays constant.
     dropout : float, default=0.5
@@ -171,8 +178,9 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     StackedEM, which combines trees and linear models, gives a better T there (``benchmarks/deep_tables.py``).
 
     *Choices on held-out labels.* A network is trained with each choice on all noisy labels but a tenth (of fewer than
-    10,000 labels up to a third), and the smallest squared error |T'h - e_y|^2 on these wins, each h with the
-    temperature that suits it best, unless it is less than 1.5 standard errors below that of the plain choice. T = I for
+    10,000 labels up to a third, and at least ten), which decide by the squared error |T'h - e_y|^2, each h with the
+    temperature that suits it best. Of the choices whose error is more than 1.5 standard errors below that of the plain
+    one, the smallest wins; without any, the plain one is kept. T = I for
     methods that take the labels as they are; for those that withstand noise and have no T, it is the share of labels
     that are not predicted. Without a weight decay, noisy labels of many features are memorized, and with it, classes
     with bent boundaries in few features are not learned: so no value suits all tables (``benchmarks/deep_tables.py``).
@@ -343,7 +351,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         counted = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
         order = np.random.default_rng(seed).permutation(counted)
         n = len(order)
-        if n < FEWEST:
+        if n < 3 * FEWEST:
             return choices[0]
         n_held = max(n // 10, min(n // 3, ENOUGH))
         n_held += (n - n_held) % self.batch_size == 1  # batch norm cannot learn from a batch of one row
@@ -352,11 +360,18 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         entry = registry.find(self.method, "deep")
         corrects = entry.takes_transition or entry.learns_transition or entry.robust
         through = T if corrects else np.eye(len(self.classes_))  # its probabilities are those of the noisy labels
-        errors = []
+        weights = None if weights is None else weights[kept] / weights[kept].mean()  # as the fit itself has them
+        errors: list[FloatArray] = []
         for choice in choices:
             trainer = self._trainer(T, prior, len(kept), seed, **{name: choice})
             trainer.checkpoint = None
-            trainer.fit(X[kept], codes[kept], sample_weight=None if weights is None else weights[kept])
+            try:
+                trainer.fit(X[kept], codes[kept], sample_weight=weights)
+            except FloatingPointError:
+                if not errors:
+                    raise
+                errors.append(errors[0])  # what diverges is not chosen
+                continue
             z = trainer.predict_logits(X[held]).double().numpy()
             errors.append(held_out_errors(z, codes[held], getattr(trainer.model, "transition", through), w))
         gains = [clear_gain(errors[0], fewer, w) for fewer in errors]

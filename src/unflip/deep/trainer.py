@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 PARALLEL = 2**20  # numbers that torch adds in several threads
-PRECISIONS = ("float32", "bfloat16")
 
 
 @dataclass(eq=False, repr=False)
@@ -59,8 +58,9 @@ class Trainer:
     augment : {"shift", "crop", "flip"}, some of them joined by "+", callable or None, default=None
         Changes the images of each batch at random in training, as in :func:`unflip.deep.make_augment`.
     precision : {"float32", "bfloat16"}, default="float32"
-        With "bfloat16", networks compute in 16 bits in training, by torch's autocast. Weights, losses and predictions
-        stay in 32 bits. Convolutions are two to three times as fast on processors with matrix units, and on GPUs.
+        With "bfloat16", networks compute in 16 bits in training, by torch's autocast, up to their logits. Weights,
+        losses and predictions stay in 32 bits. It makes convolutions faster on processors with matrix units
+        (``benchmarks/deep_step.py``), and on most GPUs; small networks without convolutions gain nothing.
     seed : int, default=0
         Seeds the order of the samples, dropout and augmentation, separately for each epoch. The caller's random state
         is left as it was. Under ``torchrun`` all processes use the seed of process 0.
@@ -367,7 +367,7 @@ def predict_logits(
 
 def check_precision(precision: str) -> None:
     """Refuse a precision that training does not have."""
-    if precision not in PRECISIONS:
+    if precision not in ("float32", "bfloat16"):
         raise ValueError(f"precision must be 'float32' or 'bfloat16'; got {precision!r}")
 
 

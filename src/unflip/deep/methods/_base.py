@@ -138,13 +138,13 @@ class Method(nn.Module):
     def logits(self, x: Tensor, network: int = 0) -> Tensor:
         """Return the outputs of one network, shape (b, n_classes).
 
-        After ``compute_in("bfloat16")`` a network computes in 16 bits in training. Its outputs, and so the losses, and
-        all predictions stay in 32 bits.
+        After ``compute_in("bfloat16")`` a network computes in 16 bits in training. Its outputs are brought to 32 bits,
+        in which the loss is computed, and all predictions are made in 32 bits.
         """
         if self.training and self._precision == "bfloat16":
             with torch.autocast(x.device.type, torch.bfloat16):
                 z: Tensor = self.networks[network](x)
-            z = z.float()
+            z = z.float() if z.dtype == torch.bfloat16 else z
         else:
             z = self.networks[network](x)
         if z.ndim != 2 or z.shape[1] != self.n_classes:
