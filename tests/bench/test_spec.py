@@ -126,10 +126,10 @@ def test_the_experiments_of_the_repository(path):
                 check_settings(cell)
 
 
-def test_what_a_protocol_adds_to_the_training():
-    experiment = read_experiment(EXPERIMENTS / "deep.toml")
-    assert experiment.cells(protocol="larger")[0].protocol["precision"] == "bfloat16"
-    assert experiment.cells(protocol="shifted")[0].protocol["augment"] == "shift"
+def test_what_a_protocol_adds_to_the_training(experiment_file):
+    experiment = read_experiment(experiment_file(("lr = ", 'precision = "bfloat16"\naugment = "shift"\nlr = ')))
+    cell = next(cell for cell in experiment.cells() if cell.network is not None)
+    assert (cell.protocol["precision"], cell.protocol["augment"]) == ("bfloat16", "shift")
 
 
 def test_the_default_precision_leaves_the_hash(experiment_file):

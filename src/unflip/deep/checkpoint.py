@@ -25,8 +25,7 @@ def read_checkpoint(path: Path, settings: Record, epochs: int, device: torch.dev
     """Return the state in a checkpoint, or say why this run, with its settings and epochs, cannot continue from it."""
     state = _load(path, device)
     saved, done = state["settings"], len(state["history"])
-    if "precision" in settings or "precision" in saved:  # checkpoints name it only if it is not the default
-        saved, settings = ({"precision": "float32"} | one for one in (saved, settings))
+    saved, settings = ({"precision": "float32"} | one for one in (saved, settings))  # named only if it is another
     for name in settings | saved:
         if saved.get(name) != settings.get(name):
             fault = f"{path} was made with {name}={saved.get(name)!r}, but now it is {settings.get(name)!r}"

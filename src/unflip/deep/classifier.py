@@ -32,7 +32,7 @@ DECAYS = (0.0, 1e-3, 1e-2)  # the weight decays to choose from
 MOST_ROWS = 100_000  # of a table for which it is chosen: training four networks on more would take too long
 ENOUGH = 1000  # labels that decide, unless these are more than a third of all, or less than a tenth
 SURE = 1.5  # standard errors by which a choice must be better than none
-FEWEST = 10  # labels that may decide; fewer choose nothing
+FEWEST = 10  # labels needed to decide; with fewer, nothing is chosen
 # Tables up to this size leave T to trees and linear models.
 FEW_NUMBERS, FEW_ROWS, FEW_FEATURES = 10_000_000, 50_000, 1024
 
@@ -75,14 +75,9 @@ def held_out_errors(z: FloatArray, y: IntArray, T: FloatArray | None, sample_wei
 
 
 def clear_gain(errors: FloatArray, fewer: FloatArray, sample_weight: Any = None) -> float:
-    """Return the mean of ``errors - fewer``, shape (n,), or 0 if it is not 1.5 standard errors above 0.
-
-    It is 0 as well if fewer than ten rows count: they, or a few large weights, do not tell their own standard error.
-    """
+    """Return the mean of ``errors - fewer``, shape (n,), or 0 if it is not 1.5 standard errors above 0."""
     gain = errors - fewer
     w = np.full(len(gain), 1 / len(gain)) if sample_weight is None else sample_weight / np.sum(sample_weight)
-    if round(1 / (w @ w), 6) < FEWEST:
-        return 0.0
     mean = w @ gain
     return float(mean) if mean > SURE * np.sqrt(w**2 @ (gain - mean) ** 2) else 0.0
 
@@ -179,11 +174,12 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
 
     *Choices on held-out labels.* A network is trained with each choice on all noisy labels but a tenth (of fewer than
     10,000 labels up to a third, and at least ten), which decide by the squared error |T'h - e_y|^2, each h with the
-    temperature that suits it best. Of the choices whose error is more than 1.5 standard errors below that of the plain
-    one, the smallest wins; without any, the plain one is kept. T = I for
-    methods that take the labels as they are; for those that withstand noise and have no T, it is the share of labels
-    that are not predicted. Without a weight decay, noisy labels of many features are memorized, and with it, classes
-    with bent boundaries in few features are not learned: so no value suits all tables (``benchmarks/deep_tables.py``).
+    temperature that suits it best. Among the choices whose error is more than 1.5 standard errors below that of the
+    plain one, the one with the smallest error wins; if there is none, or there are fewer than 30 labels, the plain
+    one is kept. T = I for methods that take the labels as they are; for those that withstand noise and have no T,
+    the error is the share of labels that are not predicted. Without a weight decay, noisy labels of many features
+    are memorized, and with it, classes with bent boundaries in few features are not learned: so no value suits all
+    tables (``benchmarks/deep_tables.py``).
 
     *Probabilities.* Those of the default method serve to choose a class. Where classes overlap they are biased: too
     sharp under symmetric noise, and under one-sided noise in favor of the classes whose labels are flipped. If you need
@@ -316,11 +312,12 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         if augment == "auto":
             augment = self._best("augment", (None, "shift"), X, codes, weighted, T, prior, seed)
         if weight_decay is None:
-            weight_decay = 0.0
+            weight_decay, path = 0.0, None if self.checkpoint is None else Path(self.checkpoint)
+            saved = first_rank(saved_setting(path, "weight_decay") if path is not None and path.exists() else None)
             if earlier:
                 weight_decay = earlier["weight_decay_"]
-            elif self.checkpoint is not None and Path(self.checkpoint).exists():  # more epochs might decide otherwise
-                weight_decay = saved_setting(Path(self.checkpoint), "weight_decay")
+            elif saved is not None:  # more epochs might decide otherwise
+                weight_decay = saved
             elif batches is None and self.standardize and X.ndim == 2 and len(codes) <= MOST_ROWS:
                 weight_decay = self._best("weight_decay", DECAYS, X, codes, weighted, T, prior, seed)
         trainer = self._trainer(T, prior, len(codes), seed, earlier, augment=augment, weight_decay=weight_decay)
@@ -357,6 +354,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         n_held += (n - n_held) % self.batch_size == 1  # batch norm cannot learn from a batch of one row
         held, kept = np.split(order, [n_held])
         w = None if weights is None else weights[held]
+        if w is not None and round(w.sum() ** 2 / (w @ w), 6) < FEWEST:  # a few large weights decide alone
+            return choices[0]
         entry = registry.find(self.method, "deep")
         corrects = entry.takes_transition or entry.learns_transition or entry.robust
         through = T if corrects else np.eye(len(self.classes_))  # its probabilities are those of the noisy labels

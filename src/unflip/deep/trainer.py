@@ -59,8 +59,8 @@ class Trainer:
         Changes the images of each batch at random in training, as in :func:`unflip.deep.make_augment`.
     precision : {"float32", "bfloat16"}, default="float32"
         With "bfloat16", networks compute in 16 bits in training, by torch's autocast, up to their logits. Weights,
-        losses and predictions stay in 32 bits. It makes convolutions faster on processors with matrix units
-        (``benchmarks/deep_step.py``), and on most GPUs; small networks without convolutions gain nothing.
+        losses and predictions stay in 32 bits. Convolutions are faster with it on most GPUs and on processors with
+        matrix units (``benchmarks/deep_step.py``), and slower on other processors.
     seed : int, default=0
         Seeds the order of the samples, dropout and augmentation, separately for each epoch. The caller's random state
         is left as it was. Under ``torchrun`` all processes use the seed of process 0.
@@ -121,7 +121,6 @@ class Trainer:
             raise ValueError(f"ema, the share of the average that a step keeps, must be in [0, 1); got {self.ema}")
         check_precision(self.precision)
         self._augment = make_augment(self.augment)
-        self.method.compute_in(self.precision)
         self.device = local_device(torch.device(self.device))
         self.method.to(self.device)
         self.method.forget_samples()  # those of an earlier trainer
@@ -167,6 +166,7 @@ class Trainer:
         callback : callable, default=None
             Called with the trainer and the record of each epoch, which it may add to, before the checkpoint is written.
         """
+        self.method.compute_in(self.precision)
         world = join(self.device)
         data = batches_of(x, y, sample_weight, self.device)
         self.seed = first_rank(self.seed)
