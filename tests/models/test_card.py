@@ -171,7 +171,9 @@ def test_says_what_the_probabilities_of_networks_are(tmp_path, method, options, 
     deep = pytest.importorskip("unflip.deep", reason="PyTorch is not installed")
     X, y = samples()
     model = deep.NoisyLabelClassifier(method, transition=T, method_options=options, epochs=1, random_state=0)
-    assert f"robabilities {said}" in card(model.fit(X.astype(np.float32), y).save(tmp_path / "model"))
+    text = card(model.fit(X.astype(np.float32), y).save(tmp_path / "model"))
+    assert f"robabilities {said}" in text
+    assert f"| weight\\_decay | {model.weight_decay_:.6g} |" in text  # the one that was chosen
 
 
 @pytest.mark.parametrize(

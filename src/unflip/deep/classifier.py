@@ -363,7 +363,7 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         errors: list[FloatArray] = []
         for choice in choices:
             trainer = self._trainer(T, prior, len(kept), seed, **{name: choice})
-            trainer.checkpoint = None
+            trainer.checkpoint, trainer.title = None, f"trying {name}={choice}:"
             try:
                 trainer.fit(X[kept], codes[kept], sample_weight=weights)
             except FloatingPointError:

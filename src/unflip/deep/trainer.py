@@ -83,6 +83,8 @@ class Trainer:
         One per epoch: epoch, loss, lr, seconds, and accuracy or whatever ``evaluate`` returned; arrays as lists.
     model : Method
         The method that predicts: with ``ema`` the one with averaged weights, otherwise the trained one.
+    title : str
+        What the progress bar calls the run: the name of the method, until it is set to something else.
 
     Notes
     -----
@@ -124,6 +126,7 @@ class Trainer:
         self.device = local_device(torch.device(self.device))
         self.method.to(self.device)
         self.method.forget_samples()  # those of an earlier trainer
+        self.title = self.method.name
         self.checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         make = self.optimizer or partial(Adam, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
         self.optimizer = make(self.method.parameter_groups(self.lr))
@@ -186,7 +189,7 @@ class Trainer:
         with (
             _flushed_denormals(),
             torch.random.fork_rng([self.device] if self.device.type == "cuda" else []),  # dropout draws from these
-            TrainingBar(world.rank == 0 and is_shown(self.progress), self.method.name, self.epochs, steps) as bar,
+            TrainingBar(world.rank == 0 and is_shown(self.progress), self.title, self.epochs, steps) as bar,
         ):
             for epoch in range(len(self.history), self.epochs):
                 start = time.perf_counter()

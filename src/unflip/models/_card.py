@@ -33,7 +33,8 @@ def card(model_folder: str | os.PathLike[str], *, network: Any = None) -> str:
     if not hasattr(classifier, "classes_"):
         raise ValueError(f"{folder} holds a {type(model).__name__}, not a classifier; only a classifier has a card")
     known = bool(noise) or any(getattr(classifier, name, None) is not None for name in ("transition_", "noise_rates_"))
-    settings = {"method": type(classifier).__name__, **classifier.get_params(deep=False)}
+    given = classifier.get_params(deep=False).items()
+    settings = {"method": type(classifier).__name__} | {name: _used(classifier, name, value) for name, value in given}
     names = [_escaped(name) for name in classifier.classes_.tolist()]
     shown = ", ".join(names[:LARGEST_TABLE]) + (", ..." if len(names) > LARGEST_TABLE else "")
     if network is not None:
@@ -147,6 +148,13 @@ def _table(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
     titles = [_escaped(title) for title in header]
     body = [[_escaped(_value(cell)) for cell in row] for row in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in [titles, ["---"] * len(titles), *body])
+
+
+def _used(classifier: Any, name: str, value: Any) -> Any:
+    """Return the value of a setting, or, if it was left open, the one that ``fit`` chose."""
+    is_open = value is None or (isinstance(value, str) and value == "auto")
+    chosen = getattr(classifier, f"{name}_", None) if is_open else None
+    return chosen if isinstance(chosen, int | float | str) else value
 
 
 def _value(value: Any) -> str:
