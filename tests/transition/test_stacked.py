@@ -176,6 +176,12 @@ def test_two_degrees_of_smoothing_for_words():
     assert not any("naive Bayes" in name for name, _ in default_models(-X, 2))
 
 
+def test_boosted_trees_look_at_some_features_of_many():
+    for n_features, share in ((50, 1.0), (100, 0.5)):
+        models = [model for name, model in default_models(np.ones((20, n_features)), 3) if "boosted" in name]
+        assert [model.max_features for model in models] == [share, share]
+
+
 def test_overlap_that_models_calibrate_badly_is_no_noise():
     """Only a map that mixes the classes explains these posteriors; without it, T would be the best explanation."""
     random = np.random.default_rng(0)

@@ -66,6 +66,7 @@ SMALL_RATE = 0.05  # a smaller one counts as none unless the evidence is certain
 UNKNOWN = 1.5  # standard errors that take the posteriors and the shape of T as known are too small by about this factor
 MOST_ROWS = 10_000  # that the models of a fold learn from
 WIDEST_TREES = 5_000  # features times classes; boosted trees beyond it would take longer than all other models
+SPLIT_FEATURES = 50  # that boosted trees choose from at each split
 CENTERS = 300  # of the radial features of the kernel model
 KERNEL_ROWS = 50_000  # beyond which these features would fill the memory
 LEAST_PER_CLASS = 3  # rows of the largest class per fold, below which nothing is estimated
@@ -393,6 +394,8 @@ def default_models(X: Any, n_classes: int) -> list[tuple[str, Any]]:
         models.append(("kernel", make_pipeline(StandardScaler(), features, LogisticRegression(C=3.0, max_iter=300))))
     if X.shape[1] * n_classes <= WIDEST_TREES:
         boosting = HistGradientBoostingClassifier(max_iter=int(np.clip(900 // n_classes, 20, 60)), early_stopping=False)
+        if X.shape[1] > SPLIT_FEATURES:  # more accurate than all features and 255 bins, and several times as fast
+            boosting.set_params(max_features=SPLIT_FEATURES / X.shape[1], max_bins=63)
         models.append(("boosted trees", boosting))
         # Eight leaves cannot memorize single labels, so that they are better with many wrong ones, and worse with few.
         shallow = {"max_leaf_nodes": 8, "learning_rate": 0.08, "l2_regularization": 5.0}
