@@ -159,6 +159,14 @@ def test_history(fitted):
     np.testing.assert_allclose(fitted.history_[-1]["transition"], fitted.transition_)
 
 
+def test_networks_that_know_little_leave_t_alone(blobs):
+    X, y = blobs
+    slow = SMALL | {"lr": 1e-4}
+    history = CrossFitEM(UNSURE, rounds=6, warmup=0, **slow).fit(X[:600], y[:600]).history_
+    moved = [not np.allclose(record["transition"], 0.99 * UNSURE + 0.01 / 3) for record in history]
+    assert moved == [False] * 3 + [True] * 3  # each round adds much to what they know, so half of the rounds pass
+
+
 def test_no_network_sees_its_own_fold(blobs, monkeypatch):
     from unflip.deep.trainer import Trainer
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from rich.console import Console
 from rich.progress import track
+from scipy.stats import entropy
 
 from unflip._base import resolve_transition
 from unflip._validation import FloatArray
@@ -21,6 +22,7 @@ from unflip.transition._cross_fit import em_transition, mean_log_likelihood, pos
 from unflip.transition.volminnet import VolMinNet
 
 LEAST_STEPS = 50  # of each network per round; on 1,797 digits, 10 left T unfinished and 150 overfitted
+RISING = 0.1  # share of all that networks have learned; those that learn more in a round are left alone with T
 LIFT = 0.01  # EM cannot leave a zero, so the start is mixed with this much of the uniform matrix
 
 
@@ -54,7 +56,8 @@ class CrossFitEM(NetworkEstimator):
     em_steps : int, default=20
         EM steps per round.
     warmup : int, default=2
-        Rounds before T is updated for the first time.
+        The least number of rounds before T is updated for the first time. As long as a round still adds a tenth of what
+        the networks know about labels of unseen samples, T waits for them, but not beyond half of the rounds.
     batch_size, lr, ema, dropout, network_options, device, progress, classes, random_state
         As in :class:`unflip.deep.NoisyLabelClassifier`.
 
@@ -164,6 +167,8 @@ class CrossFitEM(NetworkEstimator):
         shares = [(X[rows], codes[rows], None if weighted is None else weighted[rows]) for rows in seen]
         posteriors = np.empty((n, c))
         self.history_ = []
+        likelihood = guess = -float(entropy(np.bincount(codes, weights)))  # of networks that know nothing of x
+        has_learned = False
         console, hidden = Console(stderr=True), not is_shown(self.progress)
         for turn in track(range(self.rounds), "CrossFitEM", console=console, disable=hidden, transient=True):
             clock = time.perf_counter()
@@ -173,9 +178,12 @@ class CrossFitEM(NetworkEstimator):
                 trainer.epochs += self._epochs_of(LEAST_STEPS, len(labels))
                 losses.append(trainer.fit(x, labels, sample_weight=w)[-1]["loss"])
                 posteriors[rows] = trainer.predict_logits(X[rows]).double().softmax(1).numpy()
-            likelihood = mean_log_likelihood(posteriors, codes, T, weights)
+            before, likelihood = likelihood, mean_log_likelihood(posteriors, codes, T, weights)
             volume = self.volume * max(0.0, 1 - 1.5 * turn / self.rounds)
-            if turn >= self.warmup:
+            # EM would bring T to posteriors that know little yet, and the networks would then follow T.
+            has_learned |= likelihood > guess and likelihood - before < RISING * (likelihood - guess)
+            has_learned |= turn >= self.rounds // 2
+            if turn >= self.warmup and has_learned:
                 T = em_transition(posteriors, codes, T, volume=volume, steps=self.em_steps, sample_weight=weights)
             record = {"round": turn, "loss": float(np.mean(losses)), "log_likelihood": likelihood, "volume": volume}
             self.history_.append(record | {"transition": T, "seconds": time.perf_counter() - clock})
