@@ -2,8 +2,8 @@
 
 Losses are compared on every third table of the suite (see ``suite.py``), T on the tables next to these, so that T is
 not judged on the tables for which the loss was chosen. T of more than 10,000 rows is compared on every second table
-that has as many. What has been run is kept in a JSON file next to ``--out`` and is not run again: delete it after a
-change of the defaults.
+that has as many, and T of many features on the tables that have them. What has been run is kept in a JSON file next to
+``--out`` and is not run again: delete it after a change of the defaults.
 """
 
 import json
@@ -19,6 +19,7 @@ from suite import NOISES, files, flipped, load
 
 from unflip._output import write_whole
 from unflip.deep import NoisyLabelClassifier
+from unflip.deep.classifier import FEW_FEATURES, default_estimator
 from unflip.transition import CrossFitEM, StackedEM
 
 EVERY = 3
@@ -31,11 +32,17 @@ TRANSITIONS = {
     "none: cross-entropy": "ce",
     "the true one": "discounted-forward",
     "`CrossFitEM()`, networks": "crossfit",
-    "the default, `StackedEM()`": "default",
+    "the default": "default",
     "the true one, chosen weight decay": CHOSEN,
     "the default, chosen weight decay": "default, chosen weight decay",
 }
 OF_MANY_ROWS = {name: row for name, row in TRANSITIONS.items() if "chosen" not in name}
+OF_MANY_FEATURES = {
+    "none: cross-entropy": "ce, chosen weight decay",
+    "the true one": CHOSEN,
+    "`StackedEM()`": "stacked, chosen weight decay",
+    "the default, `VolMin()`": "default, chosen weight decay",
+}
 
 options = arguments(__doc__)
 sets = {name: path for name, path in files(path_of(options, "suite")).items() if path.parent.name == "tables"}
@@ -52,7 +59,11 @@ def run(name: str, noise: str, row: str, n_rows: int) -> list[float]:
     labels, T = flipped(task, noise, [0, zlib.crc32(name.encode()), NOISES.index(noise)])
     X, X_test = (np.asarray(part, dtype=np.float64) for part in task.linear)
     row, chosen, _ = row.partition(", chosen")
-    estimators = {"crossfit": CrossFitEM(progress=False, random_state=0), "default": StackedEM(random_state=0)}
+    estimators = {
+        "crossfit": CrossFitEM(progress=False, random_state=0),
+        "stacked": StackedEM(random_state=0),
+        "default": default_estimator(X, random_state=0),
+    }
     settings = {"classes": np.arange(len(T)), "weight_decay": None if chosen else 0.0, "progress": False}
     method = row if row in METHODS else "discounted-forward"
     model = NoisyLabelClassifier(method, transition=estimators.get(row, T), random_state=0, **settings)
@@ -109,4 +120,7 @@ show(report, "T", TRANSITIONS, names[1::EVERY], ("none", *DRAWN))
 report.say(f"The same for {MANY_ROWS:,} rows:\n")
 large = [name for name in names if suite.TRAIN_SHARE * load(sets[name], 0).rows > 10_000]
 show(report, "T", OF_MANY_ROWS, large[::2], ("none", "sym40", "pair35"), MANY_ROWS)
+report.say(f"The same for more than {FEW_FEATURES} features and at most 1,500 rows, with the chosen weight decay:\n")
+wide = [name for name in names if load(sets[name], 0).linear[0].shape[1] > FEW_FEATURES]
+show(report, "T", OF_MANY_FEATURES, wide, ("none", *DRAWN))
 report.close()

@@ -93,15 +93,15 @@ def test_estimates_T_by_itself(monkeypatch):
     ("limit", "shape", "expected"),
     [
         ({}, (2,), StackedEM),
-        ({"FEW_NUMBERS": 1199}, (2,), CrossFitEM),
+        ({"FEW_FEATURES": 1}, (2,), VolMin),
         ({"FEW_ROWS": 599}, (2,), CrossFitEM),
-        ({"FEW_FEATURES": 1}, (2,), CrossFitEM),
+        ({"FEW_FEATURES": 1, "MOST_FEATURES": 1}, (2,), CrossFitEM),
         ({}, (1, 1, 2), CrossFitEM),
     ],
-    ids=["small table", "many numbers", "many rows", "many features", "images"],
+    ids=["small table", "many features", "many rows", "too many features", "images"],
 )
 def test_who_estimates_T(blobs, monkeypatch, limit, shape, expected):
-    for name, value in ({"FEW_NUMBERS": 1200, "FEW_ROWS": 600, "FEW_FEATURES": 2} | limit).items():
+    for name, value in ({"FEW_ROWS": 600, "FEW_FEATURES": 2, "MOST_FEATURES": 2} | limit).items():
         monkeypatch.setattr(f"unflip.deep.classifier.{name}", value)
     X, _, _ = blobs
     assert isinstance(default_estimator(X.reshape(-1, *shape)), expected)

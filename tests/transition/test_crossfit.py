@@ -167,6 +167,25 @@ def test_networks_that_know_little_leave_t_alone(blobs):
     assert moved == [False] * 3 + [True] * 3  # each round adds much to what they know, so half of the rounds pass
 
 
+def test_the_round_that_explains_unseen_labels_best_gives_t(blobs):
+    X, y = blobs
+    X = np.hstack([X[:150], np.random.default_rng(0).normal(size=(150, 40))])
+    noisy = corrupt(y[:150], SYMMETRIC, random_state=0)
+    model = CrossFitEM(UNSURE, rounds=12, dropout=0.0, **SMALL).fit(X, noisy)
+    free = model.history_[7:]  # the last round with volume, and those without
+    assert [record["volume"] > 0 for record in free] == [True] + [False] * 4
+    best = max(free, key=lambda record: record["log_likelihood"])
+    assert best is not free[-1]  # the labels of so few samples are learned by heart
+    np.testing.assert_allclose(model.transition_, best["transition"])
+
+
+def test_the_diagonal_stays_on_top(blobs, monkeypatch):
+    X, y = blobs
+    monkeypatch.setattr("unflip.transition.crossfit.em_transition", lambda *a, **k: np.eye(3)[[1, 0, 2]] * 0.7 + 0.1)
+    T = CrossFitEM(UNSURE, rounds=2, warmup=0, **SMALL).fit(X[:300], y[:300]).transition_
+    assert np.array_equal(T.argmax(axis=1), np.arange(3))
+
+
 def test_no_network_sees_its_own_fold(blobs, monkeypatch):
     from unflip.deep.trainer import Trainer
 

@@ -33,8 +33,8 @@ MOST_ROWS = 100_000  # of a table for which it is chosen: training four networks
 ENOUGH = 1000  # labels that decide, unless these are more than a third of all, or less than a tenth
 SURE = 1.5  # standard errors by which a choice must be better than none
 FEWEST = 10  # labels needed to decide; with fewer, nothing is chosen
-# Tables up to this size leave T to trees and linear models.
-FEW_NUMBERS, FEW_ROWS, FEW_FEATURES = 10_000_000, 50_000, 1024
+# Tables of at most so many rows leave T to linear models, and with few features to trees as well.
+FEW_ROWS, FEW_FEATURES, MOST_FEATURES = 50_000, 100, 1024
 
 
 def default_estimator(
@@ -42,12 +42,15 @@ def default_estimator(
 ) -> Any:
     """Return the estimator of T for the samples of a network, or for ``n_samples`` of which X is a part.
 
-    The settings are those of CrossFitEM. Several processes always use it: they would finish StackedEM at different
-    times, and none waits long for another.
+    It is StackedEM for a table of few rows and features. With more features, such as those of a large network, a linear
+    model suffices, and VolMin's T has the smaller error, above all under symmetric noise, which trees take for overlap.
+    For more rows and for images it is CrossFitEM, with the settings given. Several processes always use that: they
+    would finish the others at different times, and none waits long for another.
     """
     n = len(X) if n_samples is None else n_samples
-    is_small = X.ndim == 2 and n <= FEW_ROWS and X.shape[1] <= FEW_FEATURES and n * X.shape[1] <= FEW_NUMBERS
-    if is_small and join(torch.device("cpu")).size == 1:
+    if X.ndim == 2 and n <= FEW_ROWS and X.shape[1] <= MOST_FEATURES and join(torch.device("cpu")).size == 1:
+        if X.shape[1] > FEW_FEATURES:
+            return registry.make("VolMin", random_state=random_state)
         return registry.make("StackedEM", random_state=random_state)
     return registry.make("CrossFitEM", random_state=random_state, **settings)
 
@@ -100,10 +103,10 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
         As in :func:`unflip.deep.make_network`.
     transition : array-like of shape (n_classes, n_classes), estimator or None, default=None
         T[i, j] = P(noisy = j | clean = i), or an estimator with ``fit(X, y)`` and ``transition_``. If None, T is
-        estimated, unless the method does not need it: by :class:`unflip.transition.StackedEM` for a table of up to
-        50,000 rows, 10 million numbers and 1,024 features, and otherwise (also under ``torchrun``) by
-        :class:`unflip.transition.CrossFitEM` with the same network. StackedEM shows no progress bar, and takes minutes
-        for thousands of rows with hundreds of features.
+        estimated, unless the method does not need it. For a table of up to 50,000 rows, that is done by
+        :class:`unflip.transition.StackedEM` if it has up to 100 features, and by :class:`unflip.transition.VolMin` if
+        it has up to 1,024; otherwise (also under ``torchrun``) by :class:`unflip.transition.CrossFitEM` with the same
+        network.
     epochs : int or None, default=None
         If None, 40 epochs are run, and more on small data, until 2,000 steps are done.
     batch_size, lr, ema, progress
@@ -170,7 +173,8 @@ class NoisyLabelClassifier(Savable, NetworkEstimator):
     accuracy 92.6 percent, 92.4 without ``ema``, and 89.5 without dropout, which the paper names as its guard against
     overfitting. Choosing the epoch by :func:`unflip.metrics.clean_accuracy` on a held-out tenth gave 92.6 as well.
     On a small table, networks memorize the labels, and CrossFitEM mistakes the result for noise or misses the noise.
-    StackedEM, which combines trees and linear models, gives a better T there (``benchmarks/deep_tables.py``).
+    StackedEM, which combines trees and linear models, gives a better T there, and VolMin, a linear model, where there
+    are many features (``benchmarks/deep_tables.py``).
 
     *Choices on held-out labels.* A network is trained with each choice on all noisy labels but a tenth (of fewer than
     10,000 labels up to a third, and at least ten), which decide by the squared error |T'h - e_y|^2, each h with the
