@@ -108,6 +108,32 @@ def test_who_estimates_T(blobs, monkeypatch, limit, shape, expected):
     assert isinstance(default_estimator(X, 601), CrossFitEM)  # X is a sample of them
 
 
+@pytest.mark.parametrize(
+    ("n", "d", "expected"),
+    [
+        (50_000, 100, StackedEM),
+        (9, 101, VolMin),
+        (50_000, 1024, VolMin),
+        (9, 1025, CrossFitEM),
+        (50_001, 9, CrossFitEM),
+    ],
+)
+def test_sizes_that_decide_who_estimates_T(n, d, expected):
+    assert isinstance(default_estimator(np.empty((9, d)), n), expected)
+
+
+def test_T_of_many_features():
+    random = np.random.default_rng(0)
+    y = np.arange(900) % 3
+    X = random.normal(size=(900, 101))
+    X[:, :3] += 4 * np.eye(3)[y]
+    noisy = corrupt(y, pairflip(3, 0.3), random_state=0)
+    weight = random.uniform(0.5, 1.5, size=900)
+    model = NoisyLabelClassifier(epochs=2, weight_decay=0, classes=[0, 1, 2], random_state=0)
+    assert isinstance(model.fit(X, noisy, sample_weight=weight).transition_estimator_, VolMin)
+    assert transition_error(model.transition_, pairflip(3, 0.3)) < 0.15
+
+
 def test_a_method_without_T_estimates_none(blobs):
     X, _, noisy = blobs
     model = quick("ce", transition=None).fit(X, noisy)

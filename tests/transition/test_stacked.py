@@ -180,6 +180,7 @@ def test_boosted_trees_look_at_some_features_of_many():
     for n_features, share in ((50, 1.0), (100, 0.5)):
         models = [model for name, model in default_models(np.ones((20, n_features)), 3) if "boosted" in name]
         assert [model.max_features for model in models] == [share, share]
+        assert [model.max_bins for model in models] == ([255, 255] if share == 1 else [63, 63])
 
 
 def test_overlap_that_models_calibrate_badly_is_no_noise():

@@ -459,8 +459,8 @@ def make_transition_estimator(
 ) -> Any:
     """Return an estimator of T by its name in the registry.
 
-    If None, it is the default: VolMin, which is a classifier as well, or for a network CrossFitEM with that network.
-    If the samples X are given, the default for a network is that of NoisyLabelClassifier for such samples.
+    If None, it is the default: VolMin, which is a classifier as well, or for a network that of NoisyLabelClassifier
+    for the samples X, or without X CrossFitEM with that network.
     """
     check_network(network)
     given = {"random_state": random_state, "progress": progress}

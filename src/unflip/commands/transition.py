@@ -52,9 +52,10 @@ def find_noise(
         A table from :func:`unflip.tables.read_table` with labels. Its sample weights are used.
     network : {"linear", "mlp", "cnn6"}, default=None
         :class:`~unflip.transition.VolMin`, or the default of :class:`~unflip.deep.NoisyLabelClassifier` for such
-        samples: :class:`~unflip.transition.CrossFitEM` with that network, unless the table is small. If None, T is that
-        of :class:`~unflip.CorrectedClassifier`, as in :func:`~unflip.commands.fit_table`; for columns of text
-        as TF-IDF, that of :class:`~unflip.transition.RidgeEM`, which is faster but less exact.
+        samples: :class:`~unflip.transition.CrossFitEM` with that network, unless the table has at most 50,000 rows and
+        1,024 features. If None, T is that of :class:`~unflip.CorrectedClassifier`, as in
+        :func:`~unflip.commands.fit_table`; for columns of text as TF-IDF, that of
+        :class:`~unflip.transition.RidgeEM`, which is faster but less exact.
     method : str, default=None
         The name of another estimator of T in :mod:`unflip.registry`.
     random_state : int, RandomState instance or None, default=None

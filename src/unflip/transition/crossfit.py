@@ -12,7 +12,6 @@ from rich.progress import track
 from scipy.stats import entropy
 
 from unflip._base import resolve_transition
-from unflip._validation import FloatArray
 from unflip.core.ldce import well_conditioned
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.losses import ForwardLoss
@@ -54,7 +53,8 @@ class CrossFitEM(NetworkEstimator):
     folds : int, default=3
         Each network trains on all folds but one, so time grows with ``folds - 1``.
     volume : float, default=0.04
-        Weight of the volume in the first round. It falls linearly to zero at two thirds of the rounds.
+        Weight of the volume in the first round, whether T is updated in it or not. It falls linearly to zero at two
+        thirds of the rounds.
     em_steps : int, default=20
         EM steps per round.
     warmup : int, default=2
@@ -79,11 +79,11 @@ class CrossFitEM(NetworkEstimator):
 
     Notes
     -----
-    The diagonal of T stays the largest entry of its row, also where EM would move it away: networks that confuse two
-    classes would otherwise exchange their rows. Of the rounds without volume, the one in which labels of unseen samples
-    were the most likely gives T and the networks, so that networks may learn the labels of few samples by heart in the
-    rounds after it. On 10,000 crops of SVHN with pair noise 0.4 and "lenet", all this and the wait for ``warmup``
-    take the error of T from 0.60 to 0.14 (``experiments/deep.toml``, protocol "larger", has such cells).
+    The diagonal of T stays the largest entry of its row, by a quarter, and T keeps a condition number of at most 10:
+    networks that confuse two classes would otherwise exchange their rows. Of the rounds without volume, the one in
+    which labels of unseen samples are the most likely gives T and the networks, since networks may learn the labels
+    of few samples by heart in the rounds after it. On 10,000 crops of SVHN with pair noise 0.4 and "lenet", the wait
+    for the networks and both of these take the error of T from 0.60 to 0.14 (one run, code not kept).
 
     A network that saw a label is too sure of it, and its posteriors make T too close to the identity: hence the folds.
     What each part contributes, as seen in one run each while it was built (``benchmarks/deep_transition.py`` measures
@@ -171,13 +171,12 @@ class CrossFitEM(NetworkEstimator):
         default = VolMinNet(self.network, **settings, device=self._device(), random_state=start_seed)
         self.start_, self.start_estimator_ = resolve_transition(self.start, default, X, codes, self.classes_, weighted)
 
-        T: FloatArray = (1 - LIFT) * self.start_ + LIFT / c
+        T = repaired((1 - LIFT) * self.start_ + LIFT / c, np.zeros(c))
         shares = [(X[rows], codes[rows], None if weighted is None else weighted[rows]) for rows in seen]
         posteriors = np.empty((n, c))
         self.history_ = []
         likelihood = guess = -float(entropy(np.bincount(codes, weights)))  # of networks that know nothing of x
-        has_learned = False
-        best: tuple[float, FloatArray, FloatArray, list[Any]] | None = None
+        has_learned, best = False, -np.inf
         console, hidden = Console(stderr=True), not is_shown(self.progress)
         for turn in track(range(self.rounds), "CrossFitEM", console=console, disable=hidden, transient=True):
             clock = time.perf_counter()
@@ -192,15 +191,16 @@ class CrossFitEM(NetworkEstimator):
             # EM would bring T to posteriors that know little yet, and the networks would then follow T.
             has_learned |= likelihood > guess and likelihood - before < RISING * (likelihood - guess)
             has_learned |= turn >= self.rounds // 2
-            if turn >= self.warmup and has_learned:
+            moves = has_learned and turn >= self.warmup
+            if moves:
                 T = em_transition(posteriors, codes, T, volume=volume, steps=self.em_steps, sample_weight=weights)
                 T = repaired(T, np.zeros(c))  # or networks that confuse two classes could exchange their rows
-            if best is None or volume > 0 or likelihood > best[0]:  # networks that learn labels by heart predict worse
-                best = likelihood, T, posteriors.copy(), [deepcopy(trainer.model).cpu() for trainer in trainers]
+            score = mean_log_likelihood(posteriors, codes, T, weights)
+            if (moves and volume == 0 and score > best) or (turn == self.rounds - 1 and best == -np.inf):
+                best, found = score, (T, posteriors.copy(), [deepcopy(trainer.model).cpu() for trainer in trainers])
             record = {"round": turn, "loss": float(np.mean(losses)), "log_likelihood": likelihood, "volume": volume}
             self.history_.append(record | {"transition": T, "seconds": time.perf_counter() - clock})
-        assert best is not None
-        _, T, posteriors, self.methods_ = best
+        T, posteriors, self.methods_ = found
         self.transition_ = well_conditioned(T)
         self.transition_std_ = posterior_std(posteriors, self.transition_, weights)
         return self
