@@ -12,7 +12,6 @@ from rich.progress import track
 from scipy.stats import entropy
 
 from unflip._base import resolve_transition
-from unflip.core.ldce import well_conditioned
 from unflip.deep.estimator import LARGEST_SEED, NetworkEstimator, seeded, shared_random_state
 from unflip.deep.losses import ForwardLoss
 from unflip.deep.methods.forward import Forward
@@ -200,8 +199,7 @@ class CrossFitEM(NetworkEstimator):
                 best, found = score, (T, posteriors.copy(), [deepcopy(trainer.model).cpu() for trainer in trainers])
             record = {"round": turn, "loss": float(np.mean(losses)), "log_likelihood": likelihood, "volume": volume}
             self.history_.append(record | {"transition": T, "seconds": time.perf_counter() - clock})
-        T, posteriors, self.methods_ = found
-        self.transition_ = well_conditioned(T)
+        self.transition_, posteriors, self.methods_ = found
         self.transition_std_ = posterior_std(posteriors, self.transition_, weights)
         return self
 
